@@ -1,0 +1,51 @@
+# make demo   sees it work on a machine with nothing but Go and make;  make test   checks everything.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help build test test-short lint fmt demo lab lab-down bench servers clean clean-servers
+
+GO ?= go
+ARGS ?=
+PROFILE ?=
+COMPOSE = $(shell if docker compose version >/dev/null 2>&1; then echo docker compose; else echo docker-compose; fi)
+
+help: ## list what can be made
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+
+build: ## the static binary bin/binlogcache
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/binlogcache ./cmd/binlogcache
+
+demo: build ## a private MariaDB with sample data, and a guided tour; ARGS="--once --rows 1000000 --flavor mysql"
+	@exec bin/binlogcache demo $(ARGS)
+
+test: ## everything: set-up, format, vet, staticcheck, all tests on real servers
+	@scripts/test.sh
+
+test-short: ## what needs no long wait; servers stay up for the next run
+	$(GO) test -short ./...
+
+lint: ## gofumpt, vet and staticcheck
+	@scripts/lint.sh
+
+fmt: ## format all Go files
+	$(GO) tool -modfile=tools/go.mod gofumpt -l -w .
+
+bench: ## micro-benchmarks of the parts
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+servers: ## download and prepare the test servers, so that later runs need no network
+	@scripts/server-up.sh mariadb --prepare
+	@scripts/server-up.sh mysql --prepare
+
+clean-servers: ## stop the test servers and remove their data; the downloads stay
+	@scripts/server-down.sh --all
+
+lab: ## MySQL, binlogcache and memcached in containers; PROFILE=mariadb for MariaDB
+	$(COMPOSE) $(if $(PROFILE),--profile $(PROFILE)) up --build --detach
+	@echo "HandlerSocket on 127.0.0.1:9998, memcached protocol on 127.0.0.1:11211, dashboard on http://127.0.0.1:8911/"
+	@echo "plain memcached on 127.0.0.1:11311; make lab-down ends it"
+
+lab-down: ## stop the containers and remove their data
+	$(COMPOSE) --profile mariadb down --volumes --remove-orphans
+
+clean: clean-servers ## remove what was built
+	rm -rf bin dist

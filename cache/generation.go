@@ -1,0 +1,339 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// Generation is the content of a table from one Load on, and the writer's handle on it. It ends with the next Load,
+// Suspend or Refuse of the table, and with an error of Apply or Install; its methods then return ErrStale.
+type Generation struct {
+	table *Table
+	def   *schema.Table
+	*body // nil once the generation has ended: who still holds it must not hold the memory
+}
+
+// body is what a generation holds while it is the table's current one. The table's lock protects it.
+type body struct {
+	log     *rowLog
+	key     tree // of the row-identity key
+	keyEnc  keyEncoder
+	indexes []*secondary // by position in def.Indexes; nil where none was asked for. Filled from Live on
+
+	// While loading: the keys that Apply deleted, with the version, so that snapshot rows read before that are not
+	// installed. queue has them in the order of their versions; a key may be in it several times.
+	marks     map[string]uint64
+	queue     []mark
+	queueDone int
+	markBytes int64
+
+	rowBytes, keyBytes atomic.Int64 // as counted in the table and the store
+
+	before, after []byte // keys of the change at hand
+	old, new      []byte // keys of the secondary index at hand
+}
+
+type mark struct {
+	key     string
+	version uint64
+}
+
+// markOverhead is about what a mark takes besides its key: a map entry and a queue entry.
+const markOverhead = 100
+
+// enter begins a section under the table's lock. When it returns an error the lock is not held.
+func (g *Generation) enter(what string) error {
+	t := g.table
+	t.mu.Lock()
+	if t.gen != g {
+		t.unlock()
+		return fmt.Errorf("%s %s: %w", what, t.fullName, ErrStale)
+	}
+	return nil
+}
+
+// Apply makes the changes that one transaction made to the table, in their order; readers see all of them or none.
+// version is the transaction's. The rows are copied.
+//
+// When the table is live each change must follow from what is cached: a before-image that is not the cached row byte for
+// byte, or an insert of a key that is there, gives ErrGap. While the table is loading what the changes say is taken.
+// After any error the table is suspended, before a reader can see it, and the Generation stale.
+func (g *Generation) Apply(changes []rowcodec.Change, version uint64) error {
+	if err := g.enter("apply to"); err != nil {
+		return err
+	}
+	t := g.table
+	defer t.unlock()
+	live := t.State() == StateLive
+	for i := range changes {
+		if err := g.change(&changes[i], version, live); err != nil {
+			err = fmt.Errorf("apply to %s: change %d of %d: %w", t.fullName, i+1, len(changes), err)
+			t.move(StateSuspended, err.Error())
+			return err
+		}
+	}
+	return g.settle()
+}
+
+func (g *Generation) change(c *rowcodec.Change, version uint64, live bool) error {
+	var err error
+	if c.Before != nil {
+		if g.before, err = g.keyEnc.AppendRow(g.before[:0], c.Before); err != nil {
+			return fmt.Errorf("key of the before-image: %w", err)
+		}
+	}
+	if c.After != nil {
+		if g.after, err = g.keyEnc.AppendRow(g.after[:0], c.After); err != nil {
+			return fmt.Errorf("key of the after-image: %w", err)
+		}
+	}
+	switch {
+	case c.Before == nil && c.After == nil:
+		return errors.New("neither before-image nor after-image")
+	case c.Before == nil:
+		return g.insert(c.After, version, live)
+	case c.After == nil:
+		return g.remove(c.Before, version, live)
+	case bytes.Equal(g.before, g.after):
+		return g.update(c, version, live)
+	}
+	if err := g.remove(c.Before, version, live); err != nil {
+		return err
+	}
+	return g.insert(c.After, version, live)
+}
+
+// insert stores row under the key g.after.
+func (g *Generation) insert(row rowcodec.Row, version uint64, live bool) error {
+	id, err := g.log.add(row, version)
+	if err != nil {
+		return err
+	}
+	old, replaced := g.key.put(g.after, id)
+	if !replaced {
+		g.addToIndexes(id, row)
+		return nil
+	}
+	if live {
+		return fmt.Errorf("%w: insert of a row that is there", ErrGap)
+	}
+	g.log.remove(old)
+	return nil
+}
+
+// remove drops the row under the key g.before.
+func (g *Generation) remove(before rowcodec.Row, version uint64, live bool) error {
+	id, ok := g.key.del(g.before)
+	if live {
+		if !ok {
+			return fmt.Errorf("%w: change of a row that is not there", ErrGap)
+		}
+		row, _ := g.log.get(id)
+		if !bytes.Equal(row, before) {
+			return fmt.Errorf("%w: before-image differs from the row", ErrGap)
+		}
+		g.dropFromIndexes(id, row)
+	} else {
+		g.mark(version)
+	}
+	if ok {
+		g.log.remove(id)
+	}
+	return nil
+}
+
+// update replaces the row under the key g.after, which is g.before as well.
+func (g *Generation) update(c *rowcodec.Change, version uint64, live bool) error {
+	id, ok := g.key.get(g.after)
+	switch {
+	case live && !ok:
+		return fmt.Errorf("%w: change of a row that is not there", ErrGap)
+	case !ok:
+		return g.insert(c.After, version, live)
+	case live:
+		row, _ := g.log.get(id)
+		if !bytes.Equal(row, c.Before) {
+			return fmt.Errorf("%w: before-image differs from the row", ErrGap)
+		}
+		g.moveInIndexes(id, row, c.After)
+	}
+	g.log.set(id, c.After, version)
+	return nil
+}
+
+// mark notes that the key g.before was deleted at version.
+func (g *Generation) mark(version uint64) {
+	key := string(g.before)
+	g.marks[key] = version
+	g.queue = append(g.queue, mark{key: key, version: version})
+	g.markBytes += markOverhead + int64(len(key))
+}
+
+// Install puts rows of a snapshot into the table, which must be loading. version is what they get; low is the version up
+// to which the snapshot is known to contain all changes: a row whose key Apply has put or deleted with a higher version
+// is left out, since what Apply said is newer. The rows are copied. After an error the table is suspended and the
+// Generation stale.
+func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
+	if err := g.enter("install into"); err != nil {
+		return err
+	}
+	t := g.table
+	defer t.unlock()
+	fail := func(err error) error {
+		err = fmt.Errorf("install into %s: %w", t.fullName, err)
+		t.move(StateSuspended, err.Error())
+		return err
+	}
+	if t.State() != StateLoading {
+		return fail(errors.New("the table is live"))
+	}
+	for _, row := range rows {
+		var err error
+		if g.after, err = g.keyEnc.AppendRow(g.after[:0], row); err != nil {
+			return fail(fmt.Errorf("key of a row: %w", err))
+		}
+		if len(g.marks) > 0 && g.marks[string(g.after)] > low {
+			continue
+		}
+		id, err := g.log.add(row, version)
+		if err != nil {
+			return fail(err)
+		}
+		old, replaced := g.key.put(g.after, id)
+		switch {
+		case !replaced:
+		case g.log.version(old) > low:
+			g.key.put(g.after, old)
+			g.log.remove(id)
+		default:
+			g.log.remove(old)
+		}
+	}
+	return g.settle()
+}
+
+// PurgeMarks tells that no Install with a lower low than this one will come: what is remembered of deletions up to that
+// version is forgotten. On a stale Generation it does nothing.
+func (g *Generation) PurgeMarks(low uint64) {
+	if g.enter("purge marks of") != nil {
+		return
+	}
+	defer g.table.unlock()
+	for g.queueDone < len(g.queue) && g.queue[g.queueDone].version <= low {
+		m := g.queue[g.queueDone]
+		if g.marks[m.key] == m.version {
+			delete(g.marks, m.key)
+		}
+		g.markBytes -= markOverhead + int64(len(m.key))
+		g.queueDone++
+	}
+	switch rest := g.queue[g.queueDone:]; {
+	case len(rest) == 0:
+		g.dropMarks()
+	case g.queueDone > len(rest):
+		// Maps do not shrink: move what is left.
+		marks := make(map[string]uint64, len(g.marks))
+		for k, v := range g.marks {
+			marks[k] = v
+		}
+		g.marks, g.queue, g.queueDone = marks, append([]mark(nil), rest...), 0
+	}
+	g.countMemory()
+}
+
+func (g *Generation) dropMarks() {
+	g.marks, g.queue, g.queueDone, g.markBytes = map[string]uint64{}, nil, 0, 0
+}
+
+// Live declares the table complete: from now on it answers. Indexes that were asked for are built, at once when the
+// table is small, else in the background.
+func (g *Generation) Live() error {
+	large, err := g.live()
+	for _, ix := range large {
+		g.table.store.background(func(ctx context.Context) { g.build(ctx, ix) })
+	}
+	return err
+}
+
+// live makes the table live and returns the indexes that are to be built in the background.
+func (g *Generation) live() (large []*secondary, err error) {
+	if err := g.enter("live"); err != nil {
+		return nil, err
+	}
+	t := g.table
+	defer t.unlock()
+	if t.State() == StateLive {
+		return nil, nil
+	}
+	g.dropMarks()
+	for name := range t.wanted {
+		ix := g.startIndex(g.def.IndexByName(name))
+		switch {
+		case ix == nil:
+		case g.log.rows > buildAtOnceRows:
+			large = append(large, ix)
+		default:
+			if _, err := g.fill(ix, noRow); err != nil {
+				ix.fail(t, err)
+			} else {
+				ix.complete = true
+			}
+		}
+	}
+	if err := g.settle(); err != nil {
+		return nil, err
+	}
+	t.move(StateLive, "")
+	return large, nil
+}
+
+// Progress notes how far the snapshot is, in rows, for the table's status. On a stale Generation it does nothing.
+func (g *Generation) Progress(done, total uint64) {
+	t := g.table
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.gen == g {
+		t.done.Store(done)
+		t.total.Store(total)
+	}
+}
+
+// countMemory notes what the generation takes.
+func (g *Generation) countMemory() {
+	t := g.table
+	t.count(&g.rowBytes, g.log.bytes()+g.markBytes, &t.rowBytes)
+	t.count(&g.keyBytes, g.key.bytes(), &t.indexBytes)
+	for _, ix := range g.indexes {
+		if ix != nil {
+			ix.countMemory(t)
+		}
+	}
+}
+
+// settle ends a change: it counts the memory, and when the table has grown beyond the limit gives up first its indexes
+// and then the table.
+func (g *Generation) settle() error {
+	t := g.table
+	had := t.rowBytes.Load() + t.indexBytes.Load()
+	g.countMemory()
+	if !t.store.overLimit() || t.rowBytes.Load()+t.indexBytes.Load() <= had {
+		return nil
+	}
+	for _, ix := range g.indexes {
+		if ix != nil && ix.tree != nil {
+			ix.fail(t, ErrMemory)
+		}
+	}
+	if !t.store.overLimit() {
+		return nil
+	}
+	err := fmt.Errorf("%s: %w: %d of %d bytes in use", t.fullName, ErrMemory, t.store.Used(), t.store.cfg.MemoryLimit)
+	t.move(StateSuspended, err.Error())
+	return err
+}

@@ -1,0 +1,160 @@
+package cache
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// Config has the settings of a Store. The zero value is usable.
+type Config struct {
+	// MemoryLimit is the most bytes that rows and indexes of all tables together may take; 0 means no limit.
+	MemoryLimit int64
+	// Logger gets a line for each change of a table's state; nil discards them.
+	Logger *slog.Logger
+	// OnTransition is called after each change of a table's state, in order for each table, with no lock held that
+	// readers or the follower wait for. It must not load, suspend, refuse or remove a table. nil: nobody is told.
+	OnTransition func(Transition)
+
+	// newEncoder is rowcodec.NewKeyEncoder but in tests.
+	newEncoder func(def *schema.Table, index int) (keyEncoder, error)
+}
+
+// keyEncoder is rowcodec.KeyEncoder.
+type keyEncoder interface {
+	AppendRow(dst []byte, r rowcodec.Row) ([]byte, error)
+	AppendValues(dst []byte, values [][]byte) ([]byte, error)
+	FixedWidth() int
+}
+
+// Store is a set of tables that share a memory limit. Its methods may be called from any goroutine.
+type Store struct {
+	cfg         Config
+	pool        *blockPool
+	used        atomic.Int64
+	transitions [stateCount]atomic.Uint64
+
+	mu     sync.RWMutex
+	tables map[string]*Table // by full name
+	closed bool
+
+	builders    sync.WaitGroup
+	buildersCtx context.Context // ends with Close
+	stop        context.CancelFunc
+	building    chan struct{} // held by the builder that works
+}
+
+// New returns an empty store.
+func New(cfg Config) *Store {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.newEncoder == nil {
+		cfg.newEncoder = func(def *schema.Table, index int) (keyEncoder, error) {
+			return rowcodec.NewKeyEncoder(def, index)
+		}
+	}
+	s := &Store{cfg: cfg, pool: newBlockPool(), tables: map[string]*Table{}, building: make(chan struct{}, 1)}
+	s.buildersCtx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Add returns the table of that name, made in StatePass when there is none yet. The mode of a table that is there stays.
+func (s *Store) Add(schemaName, table string, mode Mode) *Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := schemaName + "." + table
+	if t := s.tables[name]; t != nil {
+		return t
+	}
+	t := &Table{store: s, fullName: name, mode: mode, wanted: map[string]struct{}{}}
+	s.tables[name] = t
+	return t
+}
+
+// Remove forgets the table of that full name (schema.table), if there is one. Who still holds it gets Pass and ErrStale.
+func (s *Store) Remove(fullName string) {
+	s.mu.Lock()
+	t := s.tables[fullName]
+	delete(s.tables, fullName)
+	s.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.unlock()
+	t.removed = true
+	t.move(StatePass, "the table is gone")
+}
+
+// Table returns the table of that full name (schema.table), or nil.
+func (s *Store) Table(fullName string) *Table {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tables[fullName]
+}
+
+// Tables returns the tables there are, by name.
+func (s *Store) Tables() []*Table {
+	s.mu.RLock()
+	tables := make([]*Table, 0, len(s.tables))
+	for _, t := range s.tables {
+		tables = append(tables, t)
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(tables, func(a, b *Table) int { return strings.Compare(a.fullName, b.fullName) })
+	return tables
+}
+
+// Used returns the bytes that rows and indexes of all tables take.
+func (s *Store) Used() int64 { return s.used.Load() }
+
+// MemoryLimit returns the limit that the store was made with; 0 means none.
+func (s *Store) MemoryLimit() int64 { return s.cfg.MemoryLimit }
+
+// Transitions returns how many times tables came into that state.
+func (s *Store) Transitions(to State) uint64 {
+	if to >= stateCount {
+		return 0
+	}
+	return s.transitions[to].Load()
+}
+
+// Close ends the building of indexes and waits for it. Tables go on answering with what they have. It may be called
+// more than once.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.builders.Wait()
+}
+
+// overLimit tells whether the tables take more than the limit.
+func (s *Store) overLimit() bool {
+	return s.cfg.MemoryLimit > 0 && s.used.Load() > s.cfg.MemoryLimit
+}
+
+// background runs work in a goroutine of the store's, one at a time. Nothing happens when the store is closed.
+func (s *Store) background(work func(ctx context.Context)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return
+	}
+	s.builders.Go(func() {
+		select {
+		case s.building <- struct{}{}:
+		case <-s.buildersCtx.Done():
+			return
+		}
+		defer func() { <-s.building }()
+		work(s.buildersCtx)
+	})
+}

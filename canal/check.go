@@ -1,0 +1,256 @@
+package canal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// Problem is something at the source that keeps it, or a table, from being followed, or makes that weaker.
+type Problem struct {
+	// Fatal means that nothing can be followed.
+	Fatal bool
+	// Text says what is wrong, Mend what to do about it: SQL where SQL does it.
+	Text, Mend string
+}
+
+// Error is one line: what is wrong and how to mend it.
+func (p Problem) Error() string {
+	if p.Mend == "" {
+		return p.Text
+	}
+	return p.Text + ": " + p.Mend
+}
+
+func fatalProblems(problems []Problem) (fatal []Problem) {
+	for _, p := range problems {
+		if p.Fatal {
+			fatal = append(fatal, p)
+		}
+	}
+	return fatal
+}
+
+// problems judges the source's settings.
+func (s *source) problems(tables schema.Patterns) (problems []Problem) {
+	add := func(fatal bool, text, mend string) { problems = append(problems, Problem{fatal, text, mend}) }
+	is := func(name, value string) bool { return strings.EqualFold(s.vars[name], value) }
+	persist := "SET GLOBAL"
+	if s.flavor == schema.FlavorMySQL {
+		persist = "SET PERSIST"
+	}
+	if !is("log_bin", "ON") {
+		add(true, "the source writes no binlog (log_bin=OFF)", "start it with --log-bin and a --server-id")
+		return problems
+	}
+	if v, ok := s.vars["binlog_format"]; ok && !is("binlog_format", "ROW") {
+		add(true, "the source has binlog_format="+v, persist+" binlog_format = 'ROW', and reconnect its clients")
+	}
+	if v := s.vars["binlog_row_image"]; !is("binlog_row_image", "FULL") {
+		add(true, "the source has binlog_row_image="+v, persist+" binlog_row_image = 'FULL', and reconnect its clients")
+	}
+	if s.flavor == schema.FlavorMySQL && !is("gtid_mode", "ON") {
+		add(true, "the source has gtid_mode="+s.vars["gtid_mode"],
+			"set enforce_gtid_consistency=ON and take gtid_mode to ON by way of OFF_PERMISSIVE and ON_PERMISSIVE")
+	}
+	if v := s.vars["binlog_row_value_options"]; v != "" {
+		add(false, "the source has binlog_row_value_options="+v+", with which tables with JSON columns are loaded anew at every change",
+			persist+" binlog_row_value_options = ''")
+	}
+	if v := s.vars["binlog_row_metadata"]; !is("binlog_row_metadata", "FULL") {
+		add(false, "the source has binlog_row_metadata="+v+", which hides some changes of definitions", persist+" binlog_row_metadata = 'FULL'")
+	}
+	if s.filters != "" {
+		add(!filtersHarmless(s.filters, tables), "the source leaves schemas out of its binlog ("+s.filters+")", "start it without these options")
+	}
+	return problems
+}
+
+// filtersHarmless reports that the filters leave out no schema of the tables. Filters work on default schemas of
+// statements in some formats, so only the plain case counts: named tables, none of an ignored schema.
+func filtersHarmless(filters string, tables schema.Patterns) bool {
+	if strings.Contains(filters, "binlog_do_db") || len(tables.Exact()) < len(tables) {
+		return false
+	}
+	_, ignored, _ := strings.Cut(filters, "binlog_ignore_db=")
+	for name := range strings.SplitSeq(ignored, ",") {
+		for _, t := range tables.Exact() {
+			if strings.EqualFold(strings.TrimSpace(name), t.Schema) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// accessProblem tells refused logins and missing privileges from other errors.
+func accessProblem(err error) (Problem, bool) {
+	server := (*mysql.MyError)(nil)
+	if !errors.As(err, &server) {
+		return Problem{}, false
+	}
+	switch server.Code {
+	case mysql.ER_ACCESS_DENIED_ERROR, mysql.ER_DBACCESS_DENIED_ERROR, 1698: // the last: no password, over this way in
+		if strings.Contains(server.Message, "using password") || server.Code == 1698 {
+			return Problem{Fatal: true, Text: "the source refuses the login: " + server.Message, Mend: "correct user and password of the source"}, true
+		}
+	case mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR:
+	default:
+		return Problem{}, false
+	}
+	return Problem{
+		Fatal: true, Text: "the account lacks a privilege on the source: " + server.Message,
+		Mend: "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the account",
+	}, true
+}
+
+// Check tries everything that following needs and says what is wrong, the worst first; an empty result means that the
+// tables can be followed. The error is that of a source that can't be reached.
+func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]Problem, error) {
+	conn, err := sqltext.Dial(ctx, cfg)
+	if err != nil {
+		if p, ok := accessProblem(err); ok {
+			return []Problem{p}, nil
+		}
+		return nil, err
+	}
+	defer conn.Close()
+	src, err := inspect(ctx, conn)
+	if err != nil {
+		if p, ok := accessProblem(err); ok {
+			return []Problem{p}, nil
+		}
+		return nil, err
+	}
+	problems := src.problems(tables)
+	if len(fatalProblems(problems)) == 0 {
+		// Settings are in order, so the stream must start; if it does not, a privilege is missing.
+		if err := tryStream(ctx, cfg, conn, src); err != nil {
+			p, ok := accessProblem(err)
+			if !ok {
+				p = Problem{Fatal: true, Text: fmt.Sprintf("the source's log cannot be read: %v", err)}
+			}
+			problems = append([]Problem{p}, problems...)
+		}
+	}
+	if p, err := replicaProblem(ctx, conn, src); err != nil {
+		return nil, err
+	} else if p != nil {
+		problems = append(problems, *p)
+	}
+	more, err := tableProblems(ctx, conn, src, tables)
+	if err != nil {
+		return nil, err
+	}
+	return append(problems, more...), nil
+}
+
+// firstEvent is a handler that waits for any event.
+type firstEvent struct {
+	once sync.Once
+	seen chan struct{}
+}
+
+// HandleEvent is replication.EventHandler.
+func (e *firstEvent) HandleEvent(*replication.BinlogEvent) error {
+	e.once.Do(func() { close(e.seen) })
+	return nil
+}
+
+// tryStream opens the log at its end and closes it again.
+func tryStream(parent context.Context, cfg *sqltext.Config, c *sqltext.Conn, src *source) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	handler := &firstEvent{seen: make(chan struct{})}
+	syncer, streamer, err := openStream(ctx, src, streamOptions{
+		source: cfg, serverID: freeServerID(ctx, c), from: src.start, heartbeat: defaultHeartbeat,
+		log: slog.New(slog.DiscardHandler), silent: func() { cancel(errSilent) },
+	}, handler)
+	if err != nil {
+		return err
+	}
+	defer syncer.Close()
+	// errSeen is how the first event ends the wait for an error.
+	errSeen := errors.New("an event came")
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		select {
+		case <-handler.seen:
+			cancel(errSeen)
+		case <-ctx.Done():
+		}
+	})
+	_, err = streamer.GetEvent(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	cancel(nil)
+	wait.Wait()
+	if errors.Is(err, errSeen) {
+		return nil
+	}
+	return err
+}
+
+// replicaProblem looks for a replica that keeps what it replicates out of its own log.
+func replicaProblem(ctx context.Context, c *sqltext.Conn, src *source) (*Problem, error) {
+	if src.vars["log_slave_updates"] != "OFF" && src.vars["log_replica_updates"] != "OFF" {
+		return nil, nil
+	}
+	running := false
+	err := c.Query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_running', 'Slave_running')", func(v [][]byte) error {
+		running = running || string(v[1]) != "0" && !strings.EqualFold(string(v[1]), "OFF")
+		return nil
+	})
+	if err != nil || !running {
+		return nil, err
+	}
+	return &Problem{
+		Fatal: true, Text: "the source is a replica that does not log what it replicates",
+		Mend: "start it with --log-slave-updates (--log-replica-updates), or follow its own source",
+	}, nil
+}
+
+// tableProblems looks at the tables that are named in full, and at whether there are any others.
+func tableProblems(ctx context.Context, c *sqltext.Conn, src *source, tables schema.Patterns) (problems []Problem, err error) {
+	for _, name := range tables.Exact() {
+		def, err := schema.Load(ctx, c, src.flavor, name.Schema, name.Table)
+		switch {
+		case errors.Is(err, schema.ErrNoTable):
+			problems = append(problems, Problem{
+				Text: "there is no table " + name.String() + ", or the account must not see it",
+				Mend: "create it, or GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO the account",
+			})
+			continue
+		case err != nil:
+			return problems, err
+		case def.Refusal != "":
+			problems = append(problems, Problem{Text: "table " + name.String() + " cannot be kept in memory: " + def.Refusal})
+			continue
+		}
+		r := newChunkReader(def, 1, 1)
+		err = c.Exec(ctx, r.columns+" LIMIT 0")
+		if server := (*mysql.MyError)(nil); errors.As(err, &server) {
+			problems = append(problems, Problem{
+				Text: "table " + name.String() + " cannot be read: " + server.Message,
+				Mend: "GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO the account",
+			})
+		} else if err != nil {
+			return problems, err
+		}
+	}
+	names, err := schema.List(ctx, c, tables)
+	if err == nil && len(names) == 0 && len(tables) > len(tables.Exact()) {
+		problems = append(problems, Problem{Text: "no table that the account may see matches the table patterns"})
+	}
+	return problems, err
+}

@@ -1,0 +1,418 @@
+package canal
+
+import "strings"
+
+// effect is what a statement in the log can do to followed tables.
+type effect uint8
+
+const (
+	effectNone   effect = iota // proven harmless
+	effectGrants               // harmless, but tables may have become visible
+	effectBegin
+	effectCommit
+	effectRollback
+	effectSavepoint
+	effectRollbackTo
+	effectXAStart
+	effectXAEnd
+	effectXACommit
+	effectXARollback
+	// effectCreate makes tables: of those that it names, the ones that are there already stay as they are.
+	effectCreate
+	// effectTables changes the tables that it names.
+	effectTables
+	// effectSchema removes a whole schema.
+	effectSchema
+	// effectAll can change any table: changes of rows as text (which reach other tables through views, triggers and
+	// functions), and whatever is not known.
+	effectAll
+)
+
+// statement is what classify makes of the text of a query event.
+type statement struct {
+	effect effect
+	// name is that of the savepoint, the XA transaction or the schema.
+	name string
+	// words holds all words and names in the text, in lower case: the tables that it means are among them.
+	words map[string]bool
+	// qualifiers are the names that stand before a dot: the schemas that it means are among them.
+	qualifiers []string
+	// ddl is true where definitions may have changed.
+	ddl bool
+	// foreign is true where words are in a character set other than UTF-8, so that a name beyond ASCII may be missed.
+	foreign bool
+	// verb is the first words, for log lines.
+	verb string
+}
+
+// mentions reports that the statement may mean a table of that name.
+func (s *statement) mentions(table string) bool {
+	return s.words[strings.ToLower(table)] || s.foreign && !isASCII(table)
+}
+
+// classify says what the text of a query event can do. It never panics, and what it can't read is effectAll.
+func classify(query, status []byte) statement {
+	mode := parseStatus(status)
+	text := string(query)
+	if mode.trailing && !isASCII(text) {
+		return statement{effect: effectAll, ddl: true, verb: "text in a multi-byte character set"}
+	}
+	c := classifier{scanner: scanner{text: text, mode: mode, versioned: true}}
+	st := c.statement()
+	if c.found {
+		// Which reading holds depends on the server's version: the worse one is taken.
+		other := classifier{scanner: scanner{text: text, mode: mode}}
+		st = worse(st, other.statement())
+	}
+	st.foreign = !mode.utf8 && !isASCII(text)
+	return st
+}
+
+func worse(a, b statement) statement {
+	if a.effect == effectAll || b.effect == effectAll || control(a.effect) || control(b.effect) {
+		return statement{effect: effectAll, ddl: true, verb: a.verb}
+	}
+	if b.effect > a.effect {
+		a, b = b, a
+	}
+	// From here on a is the stronger one. It covers b where b is harmless or of the same kind.
+	same := a.effect == b.effect && a.name == b.name || a.effect == effectTables && b.effect == effectCreate
+	if !same && b.effect > effectGrants {
+		return statement{effect: effectAll, ddl: true, verb: a.verb}
+	}
+	for word := range b.words {
+		a.words[word] = true
+	}
+	a.qualifiers = append(a.qualifiers, b.qualifiers...)
+	a.ddl = a.ddl || b.ddl
+	return a
+}
+
+// control reports statements that begin, end or cut transactions. The server writes them itself, without comments.
+func control(e effect) bool { return e >= effectBegin && e <= effectXARollback }
+
+type classifier struct {
+	scanner
+	verb   []string
+	nested bool // behind SET STATEMENT ... FOR
+}
+
+func (c *classifier) advance() scanToken {
+	t := c.next()
+	if t.kind == tokenWord && len(c.verb) < 3 {
+		c.verb = append(c.verb, strings.ToUpper(t.text))
+	}
+	return t
+}
+
+func (c *classifier) result(e effect) statement {
+	return statement{effect: e, words: map[string]bool{}, verb: strings.Join(c.verb, " ")}
+}
+
+func (c *classifier) all() statement {
+	st := c.result(effectAll)
+	st.ddl = true
+	return st
+}
+
+// data is a statement that changes rows.
+func (c *classifier) data() statement { return c.result(effectAll) }
+
+func (c *classifier) statement() statement {
+	first := c.advance()
+	switch first.kind {
+	case tokenEnd:
+		return c.result(effectNone) // nothing but comments, such as MariaDB's dummy events
+	case tokenWord:
+	default:
+		return c.all()
+	}
+	switch strings.ToUpper(first.text) {
+	case "BEGIN":
+		return c.ending(effectBegin, "WORK")
+	case "COMMIT":
+		return c.ending(effectCommit, "WORK")
+	case "START":
+		if c.advance().is("TRANSACTION") {
+			return c.ending(effectBegin)
+		}
+	case "ROLLBACK":
+		return c.rollback()
+	case "SAVEPOINT":
+		return c.savepoint(effectSavepoint)
+	case "RELEASE":
+		if c.advance().is("SAVEPOINT") {
+			return c.result(effectNone)
+		}
+	case "XA":
+		return c.xa()
+	case "CREATE", "ALTER", "DROP":
+		return c.object(strings.ToUpper(first.text))
+	case "RENAME":
+		return c.rename()
+	case "TRUNCATE", "REPAIR":
+		return c.tables(effectTables)
+	case "ANALYZE", "OPTIMIZE", "CHECK":
+		return c.maintenance()
+	case "GRANT", "REVOKE":
+		return c.result(effectGrants)
+	case "FLUSH", "INSTALL", "UNINSTALL", "LOCK", "UNLOCK", "CACHE":
+		return c.result(effectNone)
+	case "SET":
+		return c.set()
+	case "INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "DO", "SELECT", "WITH", "VALUES", "IMPORT":
+		return c.data()
+	}
+	return c.all()
+}
+
+// ending is e when nothing but one of the optional words follows.
+func (c *classifier) ending(e effect, optional ...string) statement {
+	t := c.advance()
+	for _, word := range optional {
+		if t.is(word) {
+			t = c.advance()
+		}
+	}
+	if t.kind != tokenEnd {
+		return c.all()
+	}
+	return c.result(e)
+}
+
+func (c *classifier) rollback() statement {
+	t := c.advance()
+	if t.is("WORK") {
+		t = c.advance()
+	}
+	if t.kind == tokenEnd {
+		return c.result(effectRollback)
+	}
+	if !t.is("TO") {
+		return c.all()
+	}
+	return c.savepoint(effectRollbackTo)
+}
+
+// savepoint reads a name, after the word SAVEPOINT if it stands there and is not itself the name.
+func (c *classifier) savepoint(e effect) statement {
+	t := c.advance()
+	next := c.advance()
+	if e == effectRollbackTo && t.is("SAVEPOINT") && next.kind != tokenEnd {
+		t, next = next, c.advance()
+	}
+	if !t.name() || next.kind != tokenEnd {
+		return c.all()
+	}
+	st := c.result(e)
+	st.name = strings.ToLower(t.text)
+	return st
+}
+
+func (c *classifier) xa() statement {
+	var e effect
+	switch t := c.advance(); {
+	case t.is("START"), t.is("BEGIN"):
+		e = effectXAStart
+	case t.is("END"):
+		e = effectXAEnd
+	case t.is("COMMIT"):
+		e = effectXACommit
+	case t.is("ROLLBACK"):
+		e = effectXARollback
+	default:
+		return c.all()
+	}
+	st := c.result(e)
+	// The servers write X'67',X'',1.
+	name := strings.ToLower(strings.TrimSpace(c.text[c.at:]))
+	st.name = strings.TrimSpace(strings.TrimSuffix(name, "one phase"))
+	return st
+}
+
+// object classifies CREATE, ALTER and DROP by the kind of thing that they are about.
+func (c *classifier) object(verb string) statement {
+	temporary, replace := false, false
+	for {
+		t := c.advance()
+		if t.kind != tokenWord {
+			return c.all()
+		}
+		switch strings.ToUpper(t.text) {
+		case "OR":
+			if !c.advance().is("REPLACE") {
+				return c.all()
+			}
+			replace = true
+		case "TEMPORARY":
+			temporary = true
+		case "UNIQUE", "FULLTEXT", "VECTOR", "ONLINE", "OFFLINE", "IGNORE", "AGGREGATE", "UNDO":
+		case "SPATIAL":
+			if t := c.advance(); t.is("REFERENCE") {
+				return c.result(effectNone)
+			} else if !t.is("INDEX") && !t.is("KEY") {
+				return c.all()
+			}
+			return c.tables(effectTables)
+		case "DEFINER":
+			if !c.user() {
+				return c.all()
+			}
+		case "ALGORITHM":
+			if !c.advance().isMark("=") || c.advance().kind != tokenWord {
+				return c.all()
+			}
+		case "SQL":
+			if !c.advance().is("SECURITY") || c.advance().kind != tokenWord {
+				return c.all()
+			}
+		case "TABLE", "TABLES":
+			return c.table(verb, temporary, replace)
+		case "INDEX", "KEY", "SEQUENCE":
+			return c.tables(effectTables)
+		case "DATABASE", "SCHEMA":
+			return c.schema(verb)
+		case "USER", "ROLE":
+			return c.result(effectGrants)
+		case "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "PACKAGE", "LIBRARY", "SERVER", "TABLESPACE", "LOGFILE",
+			"RESOURCE", "INSTANCE":
+			return c.result(effectNone)
+		default:
+			return c.all()
+		}
+	}
+}
+
+// user passes over "= name@host" after DEFINER.
+func (c *classifier) user() bool {
+	if !c.advance().isMark("=") {
+		return false
+	}
+	if t := c.advance(); !t.name() && t.kind != tokenString {
+		return false
+	}
+	saved := c.scanner
+	if t := c.next(); t.isMark("@") {
+		t = c.next()
+		return t.name() || t.kind == tokenString
+	} else if t.isMark("(") {
+		return c.next().isMark(")")
+	}
+	c.scanner = saved
+	return true
+}
+
+func (c *classifier) table(verb string, temporary, replace bool) statement {
+	e := effectTables
+	if verb == "CREATE" && !replace {
+		e = effectCreate
+	}
+	st := c.tables(e)
+	switch {
+	case st.effect == effectAll:
+	case verb == "CREATE" && (st.words["select"] || st.words["with"]):
+		// A query may call functions that change rows. In ROW format the server writes CREATE TABLE without it.
+		st.effect = effectAll
+	case temporary:
+		// It can't be seen by others, whatever its name hides.
+		return c.result(effectNone)
+	}
+	return st
+}
+
+// tables collects the names in the rest of the text.
+func (c *classifier) tables(e effect) statement {
+	st := c.result(e)
+	st.ddl = true
+	var before scanToken
+	for {
+		t := c.advance()
+		switch {
+		case t.kind == tokenEnd:
+			st.verb = strings.Join(c.verb, " ")
+			return st
+		case t.kind == tokenBad:
+			return c.all()
+		case t.isMark(".") && before.name():
+			st.qualifiers = append(st.qualifiers, before.text)
+		case t.name():
+			st.words[strings.ToLower(t.text)] = true
+		}
+		before = t
+	}
+}
+
+func (c *classifier) schema(verb string) statement {
+	if verb != "DROP" {
+		st := c.tables(effectNone)
+		if st.words["upgrade"] {
+			return c.all() // ALTER DATABASE ... UPGRADE DATA DIRECTORY NAME renames a schema
+		}
+		st.ddl = false
+		return st
+	}
+	t := c.advance()
+	if t.is("IF") {
+		if !c.advance().is("EXISTS") {
+			return c.all()
+		}
+		t = c.advance()
+	}
+	if !t.name() || c.advance().kind != tokenEnd {
+		return c.all()
+	}
+	st := c.result(effectSchema)
+	st.name = t.text
+	st.ddl = true
+	return st
+}
+
+func (c *classifier) rename() statement {
+	switch t := c.advance(); {
+	case t.is("TABLE"), t.is("TABLES"):
+		return c.tables(effectTables)
+	case t.is("USER"):
+		return c.result(effectGrants)
+	}
+	return c.all()
+}
+
+// maintenance are statements that leave rows as they are: ANALYZE TABLE and the like, but not MariaDB's ANALYZE UPDATE,
+// which runs the statement that it explains.
+func (c *classifier) maintenance() statement {
+	t := c.advance()
+	if t.is("NO_WRITE_TO_BINLOG") || t.is("LOCAL") {
+		t = c.advance()
+	}
+	if t.is("TABLE") || t.is("TABLES") {
+		return c.result(effectNone)
+	}
+	return c.all()
+}
+
+func (c *classifier) set() statement {
+	switch t := c.advance(); {
+	case t.is("PASSWORD"), t.is("ROLE"), t.is("DEFAULT"):
+		return c.result(effectGrants)
+	case t.is("STATEMENT"):
+		// MariaDB: SET STATEMENT variable=value FOR statement.
+		for depth := 0; ; {
+			switch t := c.advance(); {
+			case t.kind == tokenEnd, t.kind == tokenBad:
+				return c.all()
+			case t.isMark("("):
+				depth++
+			case t.isMark(")"):
+				depth--
+			case depth == 0 && t.is("FOR"):
+				c.verb = nil
+				if c.nested {
+					return c.all()
+				}
+				c.nested = true
+				return c.statement()
+			}
+		}
+	}
+	return c.all()
+}

@@ -1,0 +1,216 @@
+package canal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// source is what one look at the server found.
+type source struct {
+	// asked is when the questions began: the source's log holds everything that was committed before.
+	asked           time.Time
+	flavor, version string
+	// identity tells servers apart: names of log files mean nothing on another one.
+	identity string
+	// vars are the global variables of sourceVariables, those that the server has.
+	vars map[string]string
+	// start is where a follower begins that knows nothing: everything that is in the log by now.
+	start gtidSet
+	// purged is what MySQL's log no longer has; state is what MariaDB's log has had.
+	purged gtidSet
+	state  binlogState
+	// end is the log's end, filters whether it leaves schemas out.
+	end     coordinate
+	filters string
+	// files are the sizes of the log's files.
+	files map[string]uint64
+}
+
+var sourceVariables = []string{
+	"log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_row_value_options", "gtid_mode",
+	"log_slave_updates", "log_replica_updates", "innodb_native_foreign_keys", "lower_case_table_names",
+	"binlog_legacy_event_pos", "server_id", "server_uuid", "hostname", "port",
+}
+
+// inspect looks at the server. It needs the privilege REPLICATION CLIENT.
+func inspect(ctx context.Context, c *sqltext.Conn) (*source, error) {
+	s := &source{asked: time.Now(), flavor: c.Flavor(), version: c.ServerVersion(), vars: map[string]string{}}
+	sql := "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(sourceVariables, "', '") + "')"
+	err := c.Query(ctx, sql, func(v [][]byte) error {
+		s.vars[strings.ToLower(string(v[0]))] = string(v[1])
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the source's variables: %w", err)
+	}
+	if s.flavor == schema.FlavorMariaDB {
+		s.identity = s.vars["server_id"] + "@" + s.vars["hostname"] + ":" + s.vars["port"]
+	} else {
+		s.identity = s.vars["server_uuid"]
+	}
+	if s.vars["log_bin"] != "ON" {
+		return s, nil // the rest would fail, and the caller knows what to say
+	}
+	if err := s.readSets(ctx, c); err != nil {
+		return nil, fmt.Errorf("read the source's executed transactions: %w", err)
+	}
+	if s.end, s.filters, err = logEnd(ctx, c); err != nil {
+		return nil, err
+	}
+	s.files = map[string]uint64{}
+	err = c.Query(ctx, "SHOW BINARY LOGS", func(v [][]byte) error {
+		size, err := strconv.ParseUint(string(v[1]), 10, 64)
+		s.files[string(v[0])] = size
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the source's log files: %w", err)
+	}
+	return s, nil
+}
+
+func (s *source) readSets(ctx context.Context, c *sqltext.Conn) error {
+	sql := "SELECT @@global.gtid_executed, @@global.gtid_purged"
+	if s.flavor == schema.FlavorMariaDB {
+		sql = "SELECT @@global.gtid_binlog_pos, @@global.gtid_binlog_state"
+	}
+	return c.Query(ctx, sql, func(v [][]byte) (err error) {
+		if s.start, err = parseGTIDs(s.flavor, string(v[0])); err != nil {
+			return err
+		}
+		if s.flavor == schema.FlavorMariaDB {
+			s.state, err = parseBinlogState(string(v[1]))
+		} else {
+			s.purged, err = parseGTIDs(s.flavor, string(v[1]))
+		}
+		return err
+	})
+}
+
+// lacks says why the stream can't go on after the applied set at that place of the log, or nothing.
+func (s *source) lacks(applied gtidSet, at coordinate) string {
+	held := false
+	if s.flavor == schema.FlavorMariaDB {
+		held = applied.maria != nil && s.state.contains(applied)
+	} else {
+		held = s.start.containsAll(applied)
+	}
+	if !held {
+		return "the source does not have all transactions that were applied here: it was reset, restored or replaced, or lost the last ones in a crash"
+	}
+	if s.flavor != schema.FlavorMariaDB && !applied.containsAll(s.purged) {
+		return "the source has purged log files that were not read yet"
+	}
+	// A crash can cut off the end of the log, and the numbers be given again to other transactions.
+	if size, ok := s.files[at.file]; ok && size < at.pos {
+		return fmt.Sprintf("the source's log file %s is shorter than what was read of it: a crash lost the end", at.file)
+	}
+	return ""
+}
+
+// logEnd gives the end of the log and the filters of what is written to it.
+func logEnd(ctx context.Context, c *sqltext.Conn) (end coordinate, filters string, err error) {
+	// MySQL has had the first form since 8.2, and has dropped the second in 8.4.
+	for _, sql := range []string{"SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"} {
+		if sql == "SHOW BINARY LOG STATUS" && c.Flavor() == schema.FlavorMariaDB {
+			continue
+		}
+		err = c.Query(ctx, sql, func(v [][]byte) error {
+			pos, err := strconv.ParseUint(string(v[1]), 10, 64)
+			end = coordinate{string(v[0]), pos}
+			if len(v[2]) > 0 {
+				filters = "binlog_do_db=" + string(v[2])
+			}
+			if len(v[3]) > 0 {
+				filters = strings.TrimSpace(filters + " binlog_ignore_db=" + string(v[3]))
+			}
+			return err
+		})
+		if sqltext.ServerCode(err) != mysql.ER_PARSE_ERROR {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		return end, filters, fmt.Errorf("read the end of the source's log: %w", err)
+	case end.file == "":
+		return end, filters, errors.New("read the end of the source's log: the server has none")
+	}
+	return end, filters, nil
+}
+
+// waitVisible returns when every transaction up to m can be seen by statements that begin afterwards on the server. An
+// event can be read from the log before its transaction is committed in the engine.
+func waitVisible(ctx context.Context, c *sqltext.Conn, m mark) error {
+	if c.Flavor() == schema.FlavorMariaDB {
+		return waitVisibleMariaDB(ctx, c, m.at)
+	}
+	// A transaction enters the executed set after its commit in the engine.
+	sql := "SELECT WAIT_FOR_EXECUTED_GTID_SET('" + m.applied + "', 5)"
+	if m.applied == "" {
+		return nil
+	}
+	for {
+		late := false
+		err := c.Query(ctx, sql, func(v [][]byte) error {
+			late = string(v[0]) != "0"
+			return nil
+		})
+		if err != nil || !late {
+			return err
+		}
+	}
+}
+
+// waitVisibleMariaDB asks for the place up to which transactions are committed in the engine. The server moves it, and
+// answers the question, under the lock under which engines commit. It is not so exact for XA COMMIT, see
+// attempt.low.
+func waitVisibleMariaDB(ctx context.Context, c *sqltext.Conn, at coordinate) error {
+	const longest = 10 * time.Millisecond
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, longest) {
+		var seen coordinate
+		err := c.Query(ctx, "SHOW STATUS LIKE 'binlog_snapshot_%'", func(v [][]byte) (err error) {
+			switch strings.ToLower(string(v[0])) {
+			case "binlog_snapshot_file":
+				seen.file = string(v[1])
+			case "binlog_snapshot_position":
+				seen.pos, err = strconv.ParseUint(string(v[1]), 10, 64)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		order, ok := seen.compare(at)
+		if !ok {
+			return errMoved
+		}
+		if order >= 0 {
+			return nil
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep waits, or returns the cause of ctx's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

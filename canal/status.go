@@ -1,0 +1,111 @@
+package canal
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Reason is why a connection to the source ended.
+type Reason string
+
+// The reasons of Status.Reconnects.
+const (
+	ReasonNetwork    Reason = "network"     // not reachable, or the connection was lost
+	ReasonSilent     Reason = "silent"      // no event and no heartbeat for too long
+	ReasonStalled    Reason = "stalled"     // heartbeats, but the source has transactions that do not come
+	ReasonServer     Reason = "server"      // the source ended the stream with an error
+	ReasonGone       Reason = "gone"        // the place in the log is not there any more
+	ReasonReplaced   Reason = "replaced"    // the source's log is another one
+	ReasonServerID   Reason = "server-id"   // another replica has the same server id
+	ReasonSettings   Reason = "settings"    // settings or privileges of the source do not allow it
+	ReasonUnreadable Reason = "unreadable"  // an event that can't be read
+	ReasonBug        Reason = "unspecified" // none of these
+)
+
+// Status is what the follower knows of itself and the source.
+type Status struct {
+	// Flavor and ServerVersion are empty until the source was reached once.
+	Flavor, ServerVersion string
+	// Address is the source's, without the password.
+	Address string
+	// Connected is true while the stream runs; Trouble is why it does not, or did not last.
+	Connected bool
+	Trouble   string
+	Applied   Position
+	// Surveyed is true when all tables that the patterns match are known: none has to be searched for.
+	Surveyed bool
+	// EventAge is the time since the source committed the last applied transaction, by its clock and ours; 0 before the
+	// first one. On an idle source it grows without meaning anything.
+	EventAge time.Duration
+	// HeartbeatAge is the time since the last sign of life of the stream; 0 before the first one.
+	HeartbeatAge time.Duration
+	// Behind is how old the picture of the source is at most: the time since a heartbeat said that there was nothing more,
+	// or since the commit of the last applied transaction, whichever is shorter. 0 before the first of both.
+	Behind time.Duration
+	// Reconnects counts ends of connections, tries that failed included.
+	Reconnects map[Reason]uint64
+	// Transactions and Changes (of rows) that were applied; Loads that ended with a live table, that failed, and that were
+	// cut off by something in the log.
+	Transactions, Changes, Loads, LoadFailures, LoadsCutOff uint64
+	// Warnings are settings of the source that weaken the following, each with what to do.
+	Warnings []string
+}
+
+type counts struct {
+	transactions, changes, loads, loadFailures, loadsCutOff atomic.Uint64
+}
+
+// state is what Run tells Status.
+type state struct {
+	mu         sync.Mutex
+	source     *source
+	connected  bool
+	trouble    string
+	reconnects map[Reason]uint64
+}
+
+func (s *state) set(change func(*state)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+// Status may be called at any time.
+func (f *Follower) Status() Status {
+	st := Status{
+		Address:      f.cfg.Source.String(),
+		Applied:      f.pos.position(),
+		Transactions: f.counts.transactions.Load(),
+		Changes:      f.counts.changes.Load(),
+		Loads:        f.counts.loads.Load(),
+		LoadFailures: f.counts.loadFailures.Load(),
+		LoadsCutOff:  f.counts.loadsCutOff.Load(),
+		Surveyed:     f.listsDone.Load() >= f.listsWanted.Load(),
+	}
+	f.state.set(func(s *state) {
+		st.Connected, st.Trouble = s.connected, s.trouble
+		st.Reconnects = maps.Clone(s.reconnects)
+		if s.source != nil {
+			st.Flavor, st.ServerVersion = s.source.flavor, s.source.version
+			for _, p := range s.source.problems(f.cfg.Tables) {
+				st.Warnings = append(st.Warnings, p.Error())
+			}
+		}
+	})
+	age := func(at time.Time) time.Duration { return max(time.Since(at), time.Nanosecond) }
+	if at := f.pos.lastCommit(); !at.IsZero() {
+		st.EventAge = age(at)
+		st.Behind = st.EventAge
+	}
+	if heard := f.heard.Load(); heard != 0 {
+		st.HeartbeatAge = age(time.Unix(0, heard))
+	}
+	if idle := f.idle.Load(); idle != 0 {
+		if a := age(time.Unix(0, idle)); st.Behind == 0 || a < st.Behind {
+			st.Behind = a
+		}
+	}
+	return st
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package hsserver
+
+const raceEnabled = true

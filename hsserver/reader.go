@@ -1,0 +1,48 @@
+// Package hsserver serves the HandlerSocket protocol: requests of one line, each with an answer of one line. Finds are
+// answered from memory on the connection's own loop where a Table can do that, and by the database on a parked connection
+// everywhere else, with the same bytes.
+//
+// It starts no goroutines; netserver drives it.
+package hsserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// ErrChanged is what a Table's searches return (wrapped or not) when the definition that the search was made for is no
+// longer the table's. The names are then resolved again.
+var ErrChanged = errors.New("table definition has changed")
+
+// Reader finds tables. Its methods are called from many goroutines at once.
+type Reader interface {
+	// Lookup returns a table that is known already. It does no I/O.
+	Lookup(schemaName, table string) (Table, bool)
+	// Open returns the table, asking the database for its definition where that is not known. The error wraps
+	// schema.ErrNoTable when there is no such base table; other errors say that the database could not be asked.
+	Open(ctx context.Context, schemaName, table string) (Table, error)
+}
+
+// Table is one table whose rows can be searched. Its methods are called from many goroutines at once.
+type Table interface {
+	// Def returns the table's definition as it is now, which searches are made for; nil when there is none for the
+	// time being. It does no I/O.
+	Def() *schema.Table
+	// SearchMemory answers s from memory, calling emit for each row until it returns false; false means that only
+	// the database can answer, and emit has not been called then. It does no I/O. The row is valid during the call
+	// of emit only, and all rows are of one state between two transactions.
+	SearchMemory(s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error)
+	// SearchDatabase answers s from the database, with the same rows in the same order.
+	SearchDatabase(ctx context.Context, s *schema.Search, emit func(row rowcodec.Row) bool) error
+}
+
+// EachSearcher is a Table that can answer several searches from one and the same state. IN lists use it where a Table has
+// it; elsewhere they search once for each value.
+type EachSearcher interface {
+	// SearchMemoryEach is SearchMemory for s, then calls next, which may change s.Values, and searches again, until next
+	// returns false. No search sees a later state of the table than another.
+	SearchMemoryEach(s *schema.Search, next func() bool, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error)
+}

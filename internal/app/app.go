@@ -1,0 +1,67 @@
+// Package app puts the parts together and runs them: it is the only package that knows all others.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+
+	"github.com/binlogcache/binlogcache/internal/config"
+)
+
+// Run runs a command and returns the exit code: 0, or 1 after one line on stderr that says what is wrong.
+func Run(ctx context.Context, cmd config.Command, stdout, stderr io.Writer) int {
+	var err error
+	switch cmd := cmd.(type) {
+	case *config.Serve:
+		err = serve(ctx, cmd, stderr)
+	case *config.Demo:
+		err = runDemo(ctx, cmd, stdout)
+	case *config.Bench:
+		err = bench(ctx, cmd, stdout)
+	case *config.Version:
+		_, err = fmt.Fprintln(stdout, "binlogcache", Version())
+	case *config.Help:
+		_, err = io.WriteString(stdout, cmd.Text)
+	default:
+		err = fmt.Errorf("no such command: %s", cmd.Name())
+	}
+	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return 0
+	}
+	// Several faults are several lines; the cause of each stays on its own line.
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintln(stderr, "binlogcache:", line)
+	}
+	return 1
+}
+
+// Version is the module's version as it was built: a tag, or the commit.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "devel"
+}
+
+// newLogger makes the daemon's logger.
+func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

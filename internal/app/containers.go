@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/binlogcache/binlogcache/internal/config"
+	"github.com/binlogcache/binlogcache/mcserver"
+)
+
+// settings turns the containers of the configuration file into those of mcserver.
+func settings(cfg *config.Serve) (mcserver.Settings, error) {
+	var s mcserver.Settings
+	for _, c := range cfg.Containers {
+		s.Containers = append(s.Containers, mcserver.Container{
+			Name: c.Name, Schema: c.Schema, Table: c.Table, KeyColumns: c.KeyColumns, ValueColumns: c.ValueColumns,
+			FlagsColumn: c.FlagsColumn, CASColumn: c.CASColumn, ExpiryColumn: c.ExpiryColumn, UniqueIndex: c.UniqueIndex, Place: c.Place,
+		})
+	}
+	if p := cfg.Policies; p != nil {
+		s.Policies = new(mcserver.Policies)
+		for _, e := range []struct {
+			name   string
+			policy *mcserver.Policy
+		}{{p.Get, &s.Policies.Get}, {p.Set, &s.Policies.Set}, {p.Delete, &s.Policies.Delete}, {p.Flush, &s.Policies.Flush}} {
+			if e.name == "" {
+				continue
+			}
+			policy, err := mcserver.ParsePolicy(e.name)
+			if err != nil {
+				return s, fmt.Errorf("policies: %w", err)
+			}
+			*e.policy = policy
+		}
+	}
+	if o := cfg.Options; o != nil {
+		s.Options = &mcserver.Options{Separator: o.Separator, TableMapDelimiter: o.TableMapDelimiter}
+	}
+	return s, s.Validate()
+}
+
+// findContainers reads what the source says about containers, and adds what the configuration file says.
+func (d *daemon) findContainers(ctx context.Context) (mcserver.ContainerSet, error) {
+	conn, err := d.pool.Get(ctx)
+	if err != nil {
+		return mcserver.ContainerSet{}, err
+	}
+	defer d.pool.Put(conn)
+	set, err := mcserver.LoadContainers(ctx, conn)
+	if err != nil {
+		return mcserver.ContainerSet{}, fmt.Errorf("read containers from the source: %w", err)
+	}
+	set.Add(d.settings)
+	return set, nil
+}
+
+// readContainersAgain asks keepContainers for a fresh look.
+func (d *daemon) readContainersAgain() {
+	select {
+	case d.containersStale <- struct{}{}:
+	default:
+	}
+}
+
+// keepContainers puts the containers to use as soon as the source can be asked, and again whenever their description may
+// have changed.
+func (d *daemon) keepContainers(ctx context.Context) error {
+	if d.mcListener == nil {
+		d.containersRead.Store(true)
+		return nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.containersStale:
+		}
+		for {
+			err := d.setContainers(ctx)
+			if err == nil {
+				d.containersRead.Store(true)
+				break
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			d.logger.Warn("containers are not known yet", "err", err)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(retryInterval):
+			}
+		}
+	}
+}
+
+func (d *daemon) setContainers(ctx context.Context) error {
+	set, err := d.findContainers(ctx)
+	if err != nil {
+		return err
+	}
+	problems, err := d.memcached.SetContainers(ctx, set)
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		d.logger.Warn("container can't be used", "problem", p.String())
+	}
+	return nil
+}
+
+// memcachedInfo gives the figures that `stats` shows and mcserver does not count itself.
+func (d *daemon) memcachedInfo() mcserver.Info {
+	info := mcserver.Info{MemoryUsed: d.store.Used(), MemoryLimit: d.store.MemoryLimit()}
+	for _, t := range d.store.Tables() {
+		info.Rows += uint64(t.Len())
+	}
+	if d.mcListener == nil {
+		return info
+	}
+	st := d.mcListener.Stats()
+	info.OpenConnections, info.AcceptedConnections = st.Open, st.Accepted
+	info.BytesRead, info.BytesWritten = st.BytesIn, st.BytesOut
+	return info
+}

@@ -1,0 +1,247 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/binlogcache/binlogcache/admin"
+	"github.com/binlogcache/binlogcache/cache"
+	"github.com/binlogcache/binlogcache/canal"
+	"github.com/binlogcache/binlogcache/hsserver"
+	"github.com/binlogcache/binlogcache/internal/config"
+	"github.com/binlogcache/binlogcache/internal/dbreader"
+	"github.com/binlogcache/binlogcache/internal/netserver"
+	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/mcserver"
+	"github.com/binlogcache/binlogcache/router"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+const (
+	// drainTimeout bounds the answers to requests that were received before the end; with the rest of the stop it stays
+	// below the 10 s after which service managers kill.
+	drainTimeout = 6 * time.Second
+	// gcPercent keeps the heap's head room small: nearly all of the heap are the rows and indexes, which hold no pointers
+	// and cost the collector next to nothing.
+	gcPercent = 25
+	// retryInterval is the pause before the source is asked again for what could not be read.
+	retryInterval = time.Second
+)
+
+// serve is the main job: it runs until ctx ends.
+func serve(ctx context.Context, cfg *config.Serve, stderr io.Writer) error {
+	logger := newLogger(stderr, cfg.LogLevel, cfg.LogFormat)
+	debug.SetGCPercent(gcPercent)
+	d, err := newDaemon(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	logger.Info("starting", "version", Version(), "config", cfg)
+	return d.run(ctx)
+}
+
+// daemon is one running cache.
+type daemon struct {
+	cfg      *config.Serve
+	logger   *slog.Logger
+	source   *sqltext.Config
+	patterns schema.Patterns
+	begun    time.Time
+
+	store    *cache.Store
+	pool     *sqltext.Pool // for what is neither following nor reading: the containers
+	database *dbreader.Reader
+	router   *router.Router
+	follower *canal.Follower
+
+	hsReads, mcReads *router.Counters
+	memcached        *mcserver.Server
+	listeners        []listener
+	mcListener       *netserver.Server // nil when switched off
+	adminListener    net.Listener      // nil when switched off
+	admin            *admin.Server
+
+	settings        mcserver.Settings
+	containersStale chan struct{} // holds one token when containers are to be read again
+	containersRead  atomic.Bool
+	draining        atomic.Bool
+}
+
+// newDaemon builds all parts and takes the addresses. Nothing runs yet; on an error nothing is left.
+func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*daemon, error) {
+	source, err := sqltext.ParseDSN(cfg.Sources[0].Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("--source: %w", err)
+	}
+	patterns, err := schema.ParsePatterns(strings.Join(cfg.Tables, ","))
+	if err != nil {
+		return nil, fmt.Errorf("--tables: %w", err)
+	}
+	d := &daemon{
+		cfg: cfg, logger: logger, source: source, patterns: patterns, begun: time.Now(),
+		hsReads: new(router.Counters), mcReads: new(router.Counters), containersStale: make(chan struct{}, 1),
+	}
+	if d.settings, err = settings(cfg); err != nil {
+		return nil, err
+	}
+	d.store = cache.New(cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger})
+	d.pool = sqltext.NewPool(source, 1, logger)
+	d.database = dbreader.New(source, dbreader.Config{Logger: logger})
+	d.router = router.New(router.Config{Store: d.store, Database: d.database, Logger: logger})
+	d.follower, err = canal.New(canal.Config{
+		Source: source, Tables: patterns, Logger: logger,
+		Sink: &sink{store: d.store, router: d.router, containersChanged: d.readContainersAgain},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.listen(ctx); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	d.readContainersAgain()
+	return d, nil
+}
+
+// listen takes all addresses, so that one that is taken shows before anything else is done.
+func (d *daemon) listen(ctx context.Context) error {
+	reader := hsReader{d.router, d.hsReads}
+	d.memcached = mcserver.New(mcserver.Config{
+		Reader: mcReader{d.router, d.mcReads}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
+	})
+	for _, l := range []struct {
+		name     string
+		address  config.Address
+		protocol netserver.Protocol
+		maxInput int
+	}{
+		{"handlersocket-read", d.cfg.HandlerSocketRead, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecret.Reveal(), Logger: d.logger}), hsserver.MaxLineBytes},
+		{"handlersocket-write", d.cfg.HandlerSocketWrite, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecretWrite.Reveal(), Writable: true, Logger: d.logger}), hsserver.MaxLineBytes},
+		{"memcached", d.cfg.Memcached, d.memcached, 0},
+	} {
+		if l.address.Off() {
+			continue
+		}
+		s, err := netserver.New(netserver.Config{Name: l.name, Listen: l.address.String(), Option: "--" + l.name, Protocol: l.protocol, MaxInput: l.maxInput, Logger: d.logger})
+		if err != nil {
+			return err
+		}
+		if err := s.Listen(ctx); err != nil {
+			return err
+		}
+		d.listeners = append(d.listeners, listener{l.name, s})
+		if l.protocol == netserver.Protocol(d.memcached) {
+			d.mcListener = s
+		}
+	}
+	if d.cfg.Admin.Off() {
+		return nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, d.cfg.Admin.Network, d.cfg.Admin.Address)
+	if err != nil {
+		return fmt.Errorf("--admin %s: %w: give another address, or off", d.cfg.Admin, err)
+	}
+	d.adminListener = l
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.NewCollector(d), newCollector(d))
+	d.admin = admin.New(d, registry, d.logger)
+	return nil
+}
+
+// run serves until ctx ends, or a part can't go on, and then stops everything in order: not ready, no new connections,
+// answers to what was received, follower, pools, admin.
+func (d *daemon) run(ctx context.Context) error {
+	asked := ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// What outlives ctx while the parts are stopped one after the other.
+	base := context.WithoutCancel(ctx)
+	var adminPart, followPart, servePart part
+	if d.admin != nil {
+		adminPart.start(base, cancel, func(ctx context.Context) error { return d.admin.Run(ctx, d.adminListener) })
+	}
+	followPart.start(base, cancel, d.follower.Run)
+	followPart.start(base, cancel, d.keepContainers)
+	for _, l := range d.listeners {
+		servePart.start(base, cancel, l.server.Run)
+	}
+	<-ctx.Done()
+	d.draining.Store(true)
+	d.logger.Info("stopping", "cause", context.Cause(ctx))
+
+	drain, stop := context.WithTimeout(base, drainTimeout)
+	defer stop()
+	var wg sync.WaitGroup
+	for _, l := range d.listeners {
+		wg.Go(func() {
+			if err := l.server.Shutdown(drain); err != nil {
+				d.logger.Warn("requests were cut off", "listener", l.name, "err", err)
+			}
+		})
+	}
+	wg.Wait()
+	servePart.end()
+	followPart.end()
+	err := d.close()
+	adminPart.end()
+	if asked.Err() == nil { // a part gave up
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+// close frees what newDaemon has made; nothing of it runs any more.
+func (d *daemon) close() error {
+	var errs []error
+	for _, l := range d.listeners {
+		errs = append(errs, l.server.Close())
+	}
+	d.store.Close()
+	d.router.Close()
+	d.database.Close()
+	d.pool.Close()
+	return errors.Join(errs...)
+}
+
+// listener is one port of a protocol.
+type listener struct {
+	name   string
+	server *netserver.Server
+}
+
+// part is some goroutines that are stopped together.
+type part struct {
+	wg   sync.WaitGroup
+	stop []context.CancelFunc
+}
+
+// start runs f in a goroutine. An error of f, or its return before its context ends, is a reason to stop everything.
+func (p *part) start(ctx context.Context, fail context.CancelCauseFunc, f func(context.Context) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p.stop = append(p.stop, cancel)
+	p.wg.Go(func() {
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			fail(err)
+		}
+	})
+}
+
+// end stops the goroutines and waits for them.
+func (p *part) end() {
+	for _, stop := range p.stop {
+		stop()
+	}
+	p.wg.Wait()
+}

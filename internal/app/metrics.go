@@ -1,0 +1,90 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/binlogcache/binlogcache/cache"
+)
+
+// collector turns the counters of the parts into metrics at each scrape.
+type collector struct{ d *daemon }
+
+func newCollector(d *daemon) prometheus.Collector { return collector{d} }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("binlogcache_"+name, help, labels, nil)
+}
+
+var (
+	descConns        = desc("connections", "Open client connections.", "listener")
+	descAccepted     = desc("connections_accepted_total", "Accepted client connections, those over the limit included.", "listener")
+	descAcceptErrors = desc("accept_errors_total", "Failures to accept a connection.", "listener")
+	descClosed       = desc("connections_closed_total", "Ended client connections by cause.", "listener", "cause")
+	descBytesIn      = desc("received_bytes_total", "Bytes read from clients.", "listener")
+	descBytesOut     = desc("sent_bytes_total", "Bytes written to clients.", "listener")
+	descParked       = desc("parked_requests_total", "Requests that waited for a worker, for the database or because they were long.", "listener")
+	descParking      = desc("parked_requests", "Requests that wait at present.", "listener")
+	descPanics       = desc("panics_total", "Recovered panics; each closed one connection.", "listener")
+	descCommands     = desc("memcached_commands_total", "memcached commands by result; reads count once for each key.", "command", "result")
+	descErrors       = desc("read_errors_total", "Reads that neither memory nor database could answer.", "protocol")
+	descReconnects   = desc("source_disconnects_total", "Ended connections to the source, failed tries included, by reason.", "reason")
+	descChanges      = desc("applied_row_changes_total", "Row changes of followed tables that have been applied.")
+	descLoads        = desc("table_loads_total", "Loads of tables by how they ended.", "result")
+	descTransitions  = desc("table_transitions_total", "Changes of table states, by the new state.", "state")
+	descBehind       = desc("lag_behind_seconds", "How old the picture of the source is at most.")
+	descDefinitions  = desc("definition_loads_total", "Definitions of tables that were read from the source for clients.")
+)
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
+		descCommands, descErrors, descReconnects, descChanges, descLoads, descTransitions, descBehind, descDefinitions,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, l := range c.d.listeners {
+		st := l.server.Stats()
+		gauge(descConns, float64(st.Open), l.name)
+		counter(descAccepted, st.Accepted, l.name)
+		counter(descAcceptErrors, st.AcceptErrors, l.name)
+		for cause, n := range st.Closed {
+			counter(descClosed, n, l.name, cause)
+		}
+		counter(descBytesIn, st.BytesIn, l.name)
+		counter(descBytesOut, st.BytesOut, l.name)
+		counter(descParked, st.Parked, l.name)
+		gauge(descParking, float64(st.Parking), l.name)
+		counter(descPanics, st.Panics, l.name)
+	}
+	for _, n := range c.d.memcached.Counts() {
+		counter(descCommands, n.N, n.Command, n.Result)
+	}
+	counter(descErrors, c.d.hsReads.Counts().Errors, "handlersocket")
+	counter(descErrors, c.d.mcReads.Counts().Errors, "memcached")
+	f := c.d.follower.Status()
+	for reason, n := range f.Reconnects {
+		counter(descReconnects, n, string(reason))
+	}
+	counter(descChanges, f.Changes)
+	counter(descLoads, f.Loads, "live")
+	counter(descLoads, f.LoadFailures, "failed")
+	counter(descLoads, f.LoadsCutOff, "overtaken")
+	for s := cache.StatePass; s <= cache.StateRefused; s++ {
+		counter(descTransitions, c.d.store.Transitions(s), s.String())
+	}
+	if f.Behind != 0 {
+		gauge(descBehind, f.Behind.Seconds())
+	}
+	counter(descDefinitions, c.d.router.Loads())
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/binlogcache/binlogcache/admin"
+	"github.com/binlogcache/binlogcache/cache"
+	"github.com/binlogcache/binlogcache/router"
+)
+
+var _ admin.Reporter = (*daemon)(nil)
+
+// Status implements admin.Reporter.
+func (d *daemon) Status() admin.Status {
+	f := d.follower.Status()
+	st := admin.Status{
+		Version: Version(),
+		UptimeS: int64(time.Since(d.begun).Seconds()),
+		Source:  admin.SourceStatus{Flavor: f.Flavor, Version: f.ServerVersion, Address: d.source.Address, Connected: f.Connected},
+		Applied: admin.Position{GTID: f.Applied.GTID, File: f.Applied.File, Pos: f.Applied.Pos, Seq: f.Applied.Seq},
+		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge)},
+		Reads:   admin.Reads{HandlerSocket: reads(d.hsReads), Memcached: reads(d.mcReads)},
+		Memory:  admin.Memory{Limit: d.store.MemoryLimit(), Used: d.store.Used()},
+	}
+	for _, t := range d.store.Tables() {
+		s := t.Status()
+		st.Tables = append(st.Tables, admin.TableStatus{
+			Name: s.Name, Mode: s.Mode.String(), State: s.State.String(), Reason: s.Reason, Rows: int64(s.Rows),
+			IndexBytes: s.IndexBytes, RowBytes: s.RowBytes, SnapshotDoneRows: s.SnapshotDone, SnapshotTotalRows: s.SnapshotTotal,
+		})
+	}
+	return st
+}
+
+func reads(c *router.Counters) admin.ReadCounts {
+	n := c.Counts()
+	return admin.ReadCounts{Memory: n.Memory, Database: n.Database}
+}
+
+// milliseconds is nil for an age that is not known.
+func milliseconds(age time.Duration) *int64 {
+	if age == 0 {
+		return nil
+	}
+	ms := age.Milliseconds()
+	return &ms
+}
+
+// NotReady implements admin.Reporter.
+func (d *daemon) NotReady() []string {
+	var reasons []string
+	if d.draining.Load() {
+		return []string{"stopping"}
+	}
+	f := d.follower.Status()
+	switch {
+	case f.Flavor == "":
+		reasons = append(reasons, "the source "+d.source.Address+" has not been reached yet: "+f.Trouble)
+	case !f.Surveyed:
+		reasons = append(reasons, "the source's tables are being listed")
+	}
+	if !d.containersRead.Load() {
+		reasons = append(reasons, "the memcached containers have not been read from the source yet")
+	}
+	for _, t := range d.store.Tables() {
+		s := t.Status()
+		switch s.State {
+		case cache.StateLive, cache.StateRefused:
+			// A refused table stays so until somebody changes it; its answers come from the database.
+		default:
+			reasons = append(reasons, fmt.Sprintf("table %s is %s (%d of about %d rows)%s", s.Name, s.State, s.SnapshotDone, s.SnapshotTotal, because(s.Reason)))
+		}
+	}
+	return reasons
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}

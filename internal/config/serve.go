@@ -1,0 +1,294 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+)
+
+// Serve is the configuration of the main job.
+type Serve struct {
+	// ConfigFile is the path of the YAML file, empty for none.
+	ConfigFile string
+	// Sources has at least one DSN. The first is the server to follow, others are candidates for a fail-over.
+	Sources []DSN
+	// Tables are the patterns of tables that are cached in full: "app.user", "shop.*".
+	Tables []string
+	// Hot keeps rows of other tables that were asked for.
+	Hot bool
+
+	// The listeners.
+	HandlerSocketRead  Address
+	HandlerSocketWrite Address
+	Memcached          Address
+	Admin              Address
+
+	// The secrets that clients of the two HandlerSocket ports must show; empty asks for none.
+	HandlerSocketSecret      Secret
+	HandlerSocketSecretWrite Secret
+
+	// MemcachedCompat is CompatSafe or CompatStrict.
+	MemcachedCompat string
+	// Memory is the budget of everything cached, in bytes.
+	Memory Size
+	// MaxStaleness sends reads to the database when the cache is older; 0 is off.
+	MaxStaleness time.Duration
+	// WriteAck is AckApplied or AckCommitted.
+	WriteAck string
+	// StateDir is the folder for a warm restart; empty for none.
+	StateDir string
+
+	LogLevel slog.Level
+	// LogFormat is "text" or "json".
+	LogFormat string
+
+	// Containers, Policies and Options map memcached keys to rows; they come from the file only.
+	Containers []Container
+	// Policies is nil where the file says nothing.
+	Policies *Policies
+	// Options is nil where the file says nothing.
+	Options *ContainerOptions
+
+	// as the options stand in LogValue.
+	options []*option
+}
+
+// The modes of MemcachedCompat and WriteAck.
+const (
+	CompatSafe   = "safe"
+	CompatStrict = "strict"
+	AckApplied   = "applied"
+	AckCommitted = "committed"
+)
+
+// Container maps memcached keys to the rows of one table.
+type Container struct {
+	// Name is what clients write after @@.
+	Name string
+	// Schema and Table name the table.
+	Schema, Table string
+	KeyColumns    []string
+	ValueColumns  []string
+	// FlagsColumn, CASColumn and ExpiryColumn are empty where there is none.
+	FlagsColumn, CASColumn, ExpiryColumn string
+	// UniqueIndex is the index over the key column; empty for the primary key.
+	UniqueIndex string
+	// Place is where the container stands: file:line.
+	Place string
+}
+
+// Policies say where the memcached operations go, for all containers: "innodb_only", "cache_only", "caching",
+// "disabled", or "" where the file says nothing.
+type Policies struct{ Get, Set, Delete, Flush string }
+
+// ContainerOptions are the texts of innodb_memcache.config_options; "" where the file says nothing.
+type ContainerOptions struct{ Separator, TableMapDelimiter string }
+
+// Name is "serve".
+func (*Serve) Name() string { return "serve" }
+
+// LogValue gives all options and their values to slog, without secrets.
+func (s *Serve) LogValue() slog.Value {
+	var attrs []slog.Attr
+	for _, o := range s.options {
+		attrs = append(attrs, slog.String(strings.ReplaceAll(o.name, "-", "_"), o.value.String()))
+	}
+	attrs = append(attrs, slog.Int("containers", len(s.Containers)))
+	return slog.GroupValue(attrs...)
+}
+
+// secretFile reads a secret from the first line of a file.
+type secretFile struct {
+	path   *string
+	secret *Secret
+}
+
+func (v secretFile) String() string { return *v.path }
+
+func (v secretFile) set(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return fmt.Errorf("%s: %w", path, errEmpty)
+	}
+	*v.path = path
+	*v.secret = Secret{line}
+	return nil
+}
+
+func newServe() (Command, []*option) {
+	s := &Serve{
+		HandlerSocketRead:  Address{"tcp", "127.0.0.1:9998"},
+		HandlerSocketWrite: Address{"tcp", "127.0.0.1:9999"},
+		Memcached:          Address{"tcp", "127.0.0.1:11211"},
+		Admin:              Address{"tcp", "127.0.0.1:8911"},
+		MemcachedCompat:    CompatSafe,
+		Memory:             1 << 30,
+		WriteAck:           AckApplied,
+		LogFormat:          "text",
+	}
+	var secretPath, secretWritePath string
+	s.options = []*option{
+		{
+			name: "config", metavar: "FILE", flagOnly: true, value: textValue{&s.ConfigFile},
+			help: "YAML file with the same keys as these flags, and containers for memcached.",
+		},
+		{
+			name: "source", metavar: "DSN", several: true, value: dsnValue{&s.Sources},
+			help: "The server to follow: user:password@tcp(host:port)/ or user@unix(/path/to/socket)/. Needed. A password is better kept in the file or in the variable: other users of the machine can see flags.",
+		},
+		{
+			name: "tables", metavar: "PATTERN,...", several: true, value: listValue{&s.Tables},
+			help: "Tables that are cached in full: app.user,shop.*. Other tables are answered by the database.",
+		},
+		{
+			name: "hot", metavar: "on|off", value: switchValue{&s.Hot},
+			help: "Keep rows of other tables that were asked for.",
+		},
+		{
+			name: "handlersocket-read", metavar: "ADDR", value: &s.HandlerSocketRead,
+			help: "HandlerSocket port for reading: host:port, unix:/path or off. So for the other listeners.",
+		},
+		{
+			name: "handlersocket-write", metavar: "ADDR", value: &s.HandlerSocketWrite,
+			help: "HandlerSocket port for writing.",
+		},
+		{
+			name: "handlersocket-secret", metavar: "SECRET", value: &s.HandlerSocketSecret,
+			help: "What clients of the read port must show, as the plugin's handlersocket_plain_secret. Empty asks for nothing.",
+		},
+		{
+			name: "handlersocket-secret-file", metavar: "FILE", value: secretFile{&secretPath, &s.HandlerSocketSecret},
+			help: "The same, read from a file's first line.",
+		},
+		{
+			name: "handlersocket-secret-write", metavar: "SECRET", value: &s.HandlerSocketSecretWrite,
+			help: "What clients of the write port must show, as the plugin's handlersocket_plain_secret_wr.",
+		},
+		{
+			name: "handlersocket-secret-write-file", metavar: "FILE", value: secretFile{&secretWritePath, &s.HandlerSocketSecretWrite},
+			help: "The same, read from a file's first line.",
+		},
+		{
+			name: "memcached", metavar: "ADDR", value: &s.Memcached,
+			help: "memcached port.",
+		},
+		{
+			name: "memcached-compat", metavar: "MODE", value: oneOf{&s.MemcachedCompat, []string{CompatSafe, CompatStrict}},
+			help: "safe, or strict: with the quirks of the InnoDB memcached plugin.",
+		},
+		{
+			name: "admin", metavar: "ADDR", value: &s.Admin,
+			help: "HTTP port for people and monitoring: dashboard, /livez, /readyz, /metrics, /api/v1/status.",
+		},
+		{
+			name: "memory", metavar: "SIZE", value: &s.Memory,
+			help: "Budget of everything cached, rows and indexes: 64MiB, 1.5GiB or bytes.",
+		},
+		{
+			name: "max-staleness", metavar: "DURATION", value: durationValue{&s.MaxStaleness, true},
+			help: "When the cache is older than this, reads go to the database.",
+		},
+		{
+			name: "write-ack", metavar: "MODE", value: oneOf{&s.WriteAck, []string{AckApplied, AckCommitted}},
+			help: "When a write is answered: applied (the cache shows it) or committed.",
+		},
+		{
+			name: "state-dir", metavar: "DIR", value: textValue{&s.StateDir},
+			help: "Folder for the state of a warm restart.",
+		},
+		{
+			name: "log-level", metavar: "LEVEL", value: levelValue{&s.LogLevel},
+			help: "debug, info, warn or error.",
+		},
+		{
+			name: "log-format", metavar: "FORMAT", value: oneOf{&s.LogFormat, []string{"text", "json"}},
+			help: "text or json.",
+		},
+	}
+	return s, s.options
+}
+
+// finishServe checks what no single value can tell.
+func finishServe(cmd Command, given origins) error {
+	s := cmd.(*Serve)
+	for _, name := range []string{"handlersocket-secret", "handlersocket-secret-write"} {
+		if err := pickSecret(name, s, given); err != nil {
+			return err
+		}
+	}
+	if len(s.Sources) == 0 {
+		return fmt.Errorf("%s: no server to follow: give --source 'user:password@tcp(host:port)/', the variable %sSOURCE, or source: in the file",
+			given.of("source"), EnvPrefix)
+	}
+	if err := refuseLater(s, given); err != nil {
+		return err
+	}
+	for _, t := range s.Tables {
+		schema, table, ok := strings.Cut(t, ".")
+		if !ok || schema == "" || table == "" {
+			return fmt.Errorf("%s: %q is no table: want schema.table or schema.*", given.of("tables"), t)
+		}
+	}
+	if s.Memory < 1<<20 {
+		return fmt.Errorf("%s: %s is too little to work with: give at least 1MiB", given.of("memory"), s.Memory)
+	}
+	return checkListeners(s, given)
+}
+
+// pickSecret settles which of a secret and its file counts: the one from the higher layer.
+func pickSecret(name string, s *Serve, given origins) error {
+	direct, file := given[name], given[name+"-file"]
+	if direct == nil || file == nil {
+		return nil
+	}
+	if direct.layer == file.layer {
+		return fmt.Errorf("%s and %s: give one of the two", direct.place, file.place)
+	}
+	secret := &s.HandlerSocketSecret
+	if name == "handlersocket-secret-write" {
+		secret = &s.HandlerSocketSecretWrite
+	}
+	if direct.layer > file.layer {
+		return secret.set(direct.values[0])
+	}
+	return nil // the file's option stands behind and has overwritten it
+}
+
+func checkListeners(s *Serve, given origins) error {
+	listeners := []struct {
+		name    string
+		address Address
+	}{
+		{"handlersocket-read", s.HandlerSocketRead},
+		{"handlersocket-write", s.HandlerSocketWrite},
+		{"memcached", s.Memcached},
+		{"admin", s.Admin},
+	}
+	serving := false
+	for i, l := range listeners {
+		if l.address.Off() {
+			continue
+		}
+		serving = serving || l.name != "admin"
+		if strings.HasSuffix(l.address.Address, ":0") && l.address.Network == "tcp" {
+			continue // any free port
+		}
+		for _, other := range listeners[:i] {
+			if l.address == other.address {
+				return fmt.Errorf("%s and %s are both %s: give each listener its own address, or switch one off",
+					given.of(other.name), given.of(l.name), l.address)
+			}
+		}
+	}
+	if !serving {
+		return fmt.Errorf("--handlersocket-read, --handlersocket-write and --memcached are all off: nobody could ask anything; leave one on")
+	}
+	return nil
+}

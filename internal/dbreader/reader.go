@@ -1,0 +1,205 @@
+// Package dbreader answers ordered searches with SQL on the source: the same rows, bytes and order that a walk of the
+// index gives, which is what the memory gives and what the HandlerSocket plugin gave.
+//
+// Nearly all searches are one SELECT that forces the index (select.go). Where SQL has no exact or no fast word for a walk
+// of the index, a HANDLER statement does it (handler.go): on indexes over the first characters of a column, on tables
+// without a key that orders equal rows, and for request values whose conversion only the server knows.
+//
+// A Reader starts no goroutines; it runs in those of its callers.
+package dbreader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+var (
+	// ErrTableChanged says that the table, the index or a column of the search is no longer there: look the table up
+	// again.
+	ErrTableChanged = errors.New("table definition has changed")
+	// ErrUnavailable says that the database can't be reached, or can't be logged in to. A later search may succeed.
+	ErrUnavailable = errors.New("database is unavailable")
+	// ErrTimeLimit says that the search took longer than Config.TimeLimit, waiting for a free connection included.
+	ErrTimeLimit = errors.New("time limit of database reads exceeded")
+	// ErrUnsupportedIndex says that no ordered search is possible over the index: it is no B-tree, or holds an expression.
+	ErrUnsupportedIndex = errors.New("index cannot be walked in order")
+	// ErrBadSearch says that the search itself is wrong: no values or more than the index has parts, a position that the
+	// definition does not have.
+	ErrBadSearch = errors.New("malformed search")
+)
+
+// The defaults of Config.
+const (
+	DefaultTimeLimit   = 5 * time.Second
+	DefaultConnections = 16
+)
+
+// Config of a Reader.
+type Config struct {
+	// TimeLimit bounds each search; 0 means DefaultTimeLimit. The server gets it too, so that an abandoned statement does
+	// not go on there.
+	TimeLimit time.Duration
+	// Connections is the largest number of connections, and so of searches at a time; 0 means DefaultConnections. Further
+	// searches wait, within their time limit.
+	Connections int
+	Logger      *slog.Logger // nil: silence
+}
+
+// Reader searches tables of one source. It may be used by many goroutines.
+type Reader struct {
+	pool  *sqltext.Pool
+	limit time.Duration
+}
+
+// New makes a Reader. It opens connections when they are needed.
+func New(source *sqltext.Config, c Config) *Reader {
+	if c.TimeLimit <= 0 {
+		c.TimeLimit = DefaultTimeLimit
+	}
+	if c.Connections <= 0 {
+		c.Connections = DefaultConnections
+	}
+	own := *source
+	inner := source.Init
+	own.Init = func(ctx context.Context, conn *sqltext.Conn) error {
+		if inner != nil {
+			if err := inner(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return limitSession(ctx, conn, c.TimeLimit)
+	}
+	return &Reader{pool: sqltext.NewPool(&own, c.Connections, c.Logger), limit: c.TimeLimit}
+}
+
+// limitSession makes the server end what takes too long by itself: a closed socket does not end a statement that waits
+// for a lock or looks through a table without sending anything.
+func limitSession(ctx context.Context, conn *sqltext.Conn, limit time.Duration) error {
+	seconds := int64(math.Ceil(limit.Seconds()))
+	assign := "max_execution_time = " + strconv.FormatInt(max(limit.Milliseconds(), 1), 10)
+	if conn.Flavor() == schema.FlavorMariaDB {
+		assign = "max_statement_time = " + strconv.FormatFloat(max(limit.Seconds(), 0.001), 'f', 3, 64)
+	}
+	if err := conn.Exec(ctx, "SET "+assign+", lock_wait_timeout = "+strconv.FormatInt(seconds, 10)); err != nil {
+		return err
+	}
+	// Nothing here writes; a fault must not either.
+	return conn.Exec(ctx, "SET SESSION TRANSACTION READ ONLY")
+}
+
+// Close closes the connections. Searches that run go on to their end; later ones fail with ErrUnavailable.
+func (r *Reader) Close() { r.pool.Close() }
+
+// Load describes a table as it is now; the errors are schema.ErrNoTable and those of Search.
+func (r *Reader) Load(ctx context.Context, schemaName, table string) (*schema.Table, error) {
+	var def *schema.Table
+	err := r.run(ctx, func(ctx context.Context, c *sqltext.Conn) (bool, error) {
+		var err error
+		def, err = schema.Load(ctx, c, c.Flavor(), schemaName, table)
+		return false, err
+	})
+	if errors.Is(err, schema.ErrNoTable) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load definition: %w", err)
+	}
+	return def, nil
+}
+
+// Search gives the rows of s to emit, in order, until emit returns false. A row has all columns of s.Def; those that
+// are not in s.Columns are NULL. Its bytes are valid during the call of emit only.
+//
+// When a value can't be converted to the text that its column would hold (rowcodec.ErrPass), the server is sent the
+// value as it is, and converts it as it would for storing it; on partitioned tables and for invisible columns it
+// compares the value as a string literal instead.
+//
+// Errors are the package's own, the cause of ctx when that ended, and *mysql.MyError for what the server refuses. Rows
+// may have been given before an error.
+func (r *Reader) Search(ctx context.Context, s *schema.Search, emit func(row rowcodec.Row) bool) error {
+	p, err := newPlan(s)
+	if err != nil {
+		return fmt.Errorf("search: %w", err)
+	}
+	err = r.run(ctx, func(ctx context.Context, c *sqltext.Conn) (bool, error) {
+		return p.read(ctx, c, emit)
+	})
+	if err != nil {
+		return fmt.Errorf("search %s: %w", s.Def.FullName(), err)
+	}
+	return nil
+}
+
+// run gives job a connection. A job that meets a lost connection before it has done anything visible is tried once more
+// on another one: the server may have closed it while it was idle.
+func (r *Reader) run(ctx context.Context, job func(ctx context.Context, c *sqltext.Conn) (visible bool, err error)) error {
+	outer := ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, ErrTimeLimit)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		visible, dialed, err := r.attempt(ctx, job)
+		if err != nil && dialed && !visible && attempt == 0 && sqltext.IsConnectionError(err) && ctx.Err() == nil {
+			continue
+		}
+		return classify(outer, err)
+	}
+}
+
+func (r *Reader) attempt(ctx context.Context, job func(context.Context, *sqltext.Conn) (bool, error)) (visible, dialed bool, err error) {
+	c, err := r.pool.Get(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			c.Close() // emit panicked
+		}
+		r.pool.Put(c)
+	}()
+	visible, err = job(ctx, c)
+	returned = true
+	return visible, true, err
+}
+
+// classify marks err with one of the package's errors. outer is the caller's context.
+func classify(outer context.Context, err error) error {
+	if err == nil || errors.Is(err, ErrTableChanged) || errors.Is(err, ErrTimeLimit) || errors.Is(err, schema.ErrNoTable) {
+		return err
+	}
+	if outer.Err() != nil && errors.Is(err, context.Cause(outer)) {
+		return err
+	}
+	switch sqltext.ServerCode(err) {
+	case 1049, // no such schema
+		1054,       // no such column
+		1072,       // key column is not there
+		1146, 1932, // no such table
+		1176,       // no such index
+		1347, 1356, // it is a view now
+		1412, // definition changed since the transaction began
+		1462, // HANDLER: likewise
+		3105: // no such generated column
+		return fmt.Errorf("%w: %w", ErrTableChanged, err)
+	case 1205, // waited too long for a lock
+		1969,       // MariaDB: max_statement_time
+		3024, 1907: // MySQL: max_execution_time
+		return fmt.Errorf("%w: %w", ErrTimeLimit, err)
+	case 1044, 1045, 1130, 1226, 1698, 1820, 1862, 3118, 4151:
+		// The login is refused, or the account is locked or out of its resources.
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if sqltext.IsConnectionError(err) || errors.Is(err, sqltext.ErrPoolClosed) || errors.Is(err, sqltext.ErrMalformed) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}

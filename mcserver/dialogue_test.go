@@ -1,0 +1,195 @@
+package mcserver_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/binlogcache/binlogcache/cache"
+	"github.com/binlogcache/binlogcache/internal/dialogue"
+	"github.com/binlogcache/binlogcache/internal/netserver"
+	"github.com/binlogcache/binlogcache/internal/testmysql"
+	"github.com/binlogcache/binlogcache/mcserver"
+)
+
+// listen serves p on a port of its own until the test ends, and returns its address.
+func listen(t *testing.T, p netserver.Protocol) string {
+	t.Helper()
+	s, err := netserver.New(netserver.Config{Name: "memcached", Listen: "127.0.0.1:0", Protocol: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(context.Background()) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	return s.Addr().String()
+}
+
+func dial(addr string) func(ctx context.Context, kind string) (net.Conn, error) {
+	return func(ctx context.Context, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// otherwise are the dialogues with the plugin that this server answers differently, with the reason.
+var otherwise = map[string]string{
+	"multi-get-57":     "several keys in a get are answered, as MySQL 8.0 does",
+	"unknown-commands": "the meta commands exist, touch and gat are known",
+}
+
+// strict are those that show quirks of the plugin which only CompatStrict keeps.
+var strict = map[string]bool{"char-value": true, "int-key": true}
+
+// writes are the commands that change something.
+var writes = []string{"set", "add", "replace", "append", "prepend", "cas", "incr", "decr", "delete", "touch", "flush_all"}
+
+// reading returns the part of a dialogue before the first command that changes something, and nil when that part sends
+// nothing.
+func reading(d *dialogue.Dialogue) *dialogue.Dialogue {
+	sent := false
+	for i, l := range d.Lines {
+		if l.Kind != dialogue.Send {
+			continue
+		}
+		for line := range bytes.Lines(l.Data) {
+			if slices.Contains(writes, string(bytes.Fields(line)[0])) {
+				if !sent {
+					return nil
+				}
+				return &dialogue.Dialogue{Path: d.Path, Title: d.Title, Lines: d.Lines[:i]}
+			}
+		}
+		sent = true
+	}
+	return d
+}
+
+func nameOf(d *dialogue.Dialogue) string {
+	base := filepath.Base(d.Path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// TestPluginDialogues plays what was recorded from the plugin, as far as it only reads, on both databases, with the rows
+// in memory and with the rows left to the database.
+func TestPluginDialogues(t *testing.T) {
+	all, err := dialogue.ReadDir("../testdata/dialogues/innodb-memcached")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []*dialogue.Dialogue
+	for _, d := range all {
+		if d := reading(d); d != nil && otherwise[nameOf(d)] == "" {
+			parts = append(parts, d)
+		}
+	}
+	if len(parts) < 29 {
+		t.Fatalf("only %d of %d dialogues", len(parts), len(all))
+	}
+	ways := []struct {
+		name   string
+		mode   dialogue.Mode
+		memory bool
+	}{{"memory", dialogue.Whole, true}, {"memory pipelined", dialogue.Pipelined, true}, {"database bytewise", dialogue.Bytewise, false}}
+	for _, flavor := range testmysql.Flavors() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			s := newSource(t, flavor)
+			for _, d := range parts {
+				for _, way := range ways {
+					t.Run(nameOf(d)+"/"+way.name, func(t *testing.T) { s.play(t, d, way.mode, way.memory) })
+				}
+			}
+		})
+	}
+}
+
+// play plays one dialogue against a server of its own.
+func (s *source) play(t *testing.T, d *dialogue.Dialogue, mode dialogue.Mode, memory bool) {
+	s.exec(t, "DROP DATABASE IF EXISTS innodb_memcache")
+	store := cache.New(cache.Config{})
+	t.Cleanup(store.Close)
+	reader := s.newReader(t, store)
+	compat := mcserver.CompatSafe
+	if strict[nameOf(d)] {
+		compat = mcserver.CompatStrict
+	}
+	server := mcserver.New(mcserver.Config{Reader: reader, Compat: compat, FindContainers: s.load})
+	started := false
+	settle := func(ctx context.Context) error {
+		if memory {
+			s.fill(t, store, "dlg")
+		}
+		if started {
+			return nil // as for the plugin, what is in use stays as it is
+		}
+		started = true
+		set, err := s.load(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = server.SetContainers(ctx, set)
+		return err
+	}
+	p := dialogue.Player{DB: s.db, Schema: "dlg", Dial: dial(listen(t, server)), Settle: settle, Mode: mode}
+	if err := p.Play(t.Context(), d); err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutItems are the dialogues with memcached that need no item to be stored.
+var withoutItems = []string{
+	"bad-length", "bin-bad-lengths", "bin-bad-magic", "bin-miss", "bin-quit", "bin-sasl-off", "bin-stat", "bin-then-text", "bin-unknown", "bin-version",
+	"http", "meta-errors", "mn", "ms-errors", "noreply-errors", "stats-settings", "unknown", "verbosity", "version",
+}
+
+// TestMemcachedDialogues plays what was recorded from memcached, as far as it needs no items.
+func TestMemcachedDialogues(t *testing.T) {
+	all, err := dialogue.ReadMemcachedDir("../testdata/dialogues/memcached")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := mcserver.New(mcserver.Config{Reader: routed{}})
+	if _, err := server.SetContainers(t.Context(), mcserver.ContainerSet{}); err != nil {
+		t.Fatal(err)
+	}
+	addr := listen(t, server)
+	byName := make(map[string]*dialogue.Dialogue)
+	for _, d := range all {
+		byName[nameOf(d)] = d
+	}
+	for _, name := range withoutItems {
+		for _, variant := range []string{"-a", "-b"} {
+			d := byName[name+variant]
+			if d == nil {
+				t.Errorf("no dialogue %s", name+variant)
+				continue
+			}
+			for _, mode := range []dialogue.Mode{dialogue.Whole, dialogue.Bytewise, dialogue.Pipelined} {
+				t.Run(name+variant+"/"+mode.String(), func(t *testing.T) {
+					p := dialogue.Player{Dial: dial(addr), Mode: mode}
+					if err := p.Play(t.Context(), d); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package mcserver
+
+import "math"
+
+// token takes the first token of a line, and gives what stands behind it. Tokens are parted by blanks alone. An empty
+// token is the line's end.
+func token(line []byte) (tok, rest []byte) {
+	i := 0
+	for i < len(line) && line[i] == ' ' {
+		i++
+	}
+	j := i
+	for j < len(line) && line[j] != ' ' {
+		j++
+	}
+	return line[i:j], line[j:]
+}
+
+// lastToken returns the last token of a line; empty when there is none.
+func lastToken(line []byte) []byte {
+	j := len(line)
+	for j > 0 && line[j-1] == ' ' {
+		j--
+	}
+	i := j
+	for i > 0 && line[i-1] != ' ' {
+		i--
+	}
+	return line[i:j]
+}
+
+// isNoreply tells whether a line ends with the token noreply.
+func isNoreply(rest []byte) bool { return string(lastToken(rest)) == "noreply" }
+
+// parseUint reads an unsigned decimal number that fills b.
+func parseUint(b []byte) (uint64, bool) {
+	if len(b) == 0 {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range b {
+		d := uint64(c - '0')
+		if c < '0' || c > '9' || n > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		n = n*10 + d
+	}
+	return n, true
+}
+
+// parseInt32 reads a decimal number of 32 bits that fills b.
+func parseInt32(b []byte) (int32, bool) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	n, ok := parseUint(b)
+	if !ok || n > 1<<31 || n == 1<<31 && !negative {
+		return 0, false
+	}
+	if negative {
+		return int32(-int64(n)), true
+	}
+	return int32(n), true
+}
+
+// textCommand finds the command that a line begins with.
+func textCommand(name []byte) command {
+	// The compiler makes this a search by length and bytes, without a copy of name.
+	switch string(name) {
+	case "get":
+		return cmdGet
+	case "gets":
+		return cmdGets
+	case "mg":
+		return cmdMetaGet
+	case "me":
+		return cmdMetaDebug
+	case "mn":
+		return cmdMetaNoop
+	case "gat":
+		return cmdGAT
+	case "gats":
+		return cmdGATS
+	case "touch":
+		return cmdTouch
+	case "set":
+		return cmdSet
+	case "add":
+		return cmdAdd
+	case "replace":
+		return cmdReplace
+	case "append":
+		return cmdAppend
+	case "prepend":
+		return cmdPrepend
+	case "cas":
+		return cmdCAS
+	case "incr":
+		return cmdIncr
+	case "decr":
+		return cmdDecr
+	case "delete":
+		return cmdDelete
+	case "flush_all":
+		return cmdFlushAll
+	case "ms":
+		return cmdMetaSet
+	case "md":
+		return cmdMetaDelete
+	case "ma":
+		return cmdMetaArithmetic
+	case "bind":
+		return cmdBind
+	case "stats":
+		return cmdStats
+	case "version":
+		return cmdVersion
+	case "verbosity":
+		return cmdVerbosity
+	case "quit":
+		return cmdQuit
+	case "shutdown":
+		return cmdShutdown
+	}
+	return cmdUnknown
+}
+
+// The error lines of the text protocol, without their line ends.
+const (
+	errLine            = "ERROR"
+	errBadFormat       = "CLIENT_ERROR bad command line format"
+	errBadChunk        = "CLIENT_ERROR bad data chunk"
+	errBadExptime      = "CLIENT_ERROR invalid exptime argument"
+	errBadDelta        = "CLIENT_ERROR invalid numeric delta argument"
+	errDeleteUsage     = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]"
+	errTooLarge        = "SERVER_ERROR object too large for cache"
+	errMetaTooMany     = "CLIENT_ERROR options flags are too long"
+	errMetaDuplicate   = "CLIENT_ERROR duplicate flag"
+	errMetaInvalid     = "CLIENT_ERROR invalid flag"
+	errMetaEither      = "CLIENT_ERROR invalid or duplicate flag"
+	errMetaToken       = "CLIENT_ERROR bad token in command line format"
+	errMetaKey         = "CLIENT_ERROR error decoding key"
+	errMetaOpaque      = "CLIENT_ERROR opaque token too long"
+	errMetaSetMode     = "CLIENT_ERROR invalid mode for ms M token"
+	errMetaArithMode   = "CLIENT_ERROR invalid mode for ma M token"
+	errNoWriting       = "SERVER_ERROR writing is not supported by this version"
+	errShutdown        = "SERVER_ERROR: shutdown not enabled"
+	errNoCachedump     = "CLIENT_ERROR stats cachedump not allowed"
+	errNotStarted      = "SERVER_ERROR containers are not loaded yet"
+	errRangeTooLong    = "SERVER_ERROR answer of the range is too long"
+	errRangeUnordered  = "SERVER_ERROR range with two ends is not supported for this key"
+	errRangeDescending = "SERVER_ERROR range is not supported over a descending index"
+)

@@ -1,0 +1,31 @@
+#!/bin/bash
+# test.sh: everything that must hold, from the set-up of a fresh machine to the tests on real servers. Ends with another
+# code than 0 when something fails, and when no test ran.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '== %s (%d s)\n' "$1" "$SECONDS"; }
+
+command -v go >/dev/null || { echo "test: Go 1.26 or newer is needed, on the PATH" >&2; exit 1; }
+trap 'scripts/server-down.sh --all' EXIT
+
+step "set-up"
+scripts/install-deps.sh
+scripts/server-up.sh mariadb --prepare
+scripts/server-up.sh mysql --prepare
+
+step "format, vet, staticcheck"
+scripts/lint.sh
+
+# Results are never taken from the cache: they depend on servers.
+results=$(mktemp)
+trap 'scripts/server-down.sh --all; rm -f "$results"' EXIT
+step "tests"
+go test -count=1 -timeout 15m ./... | tee "$results"
+step "tests of what runs in several goroutines, with the race detector"
+mapfile -t concurrent < <(go list ./... | grep -E '/(admin|cache|canal|hsserver|mcserver|router|internal/(app|dbreader|netserver|sqltext))$')
+go test -count=1 -timeout 15m -short -race "${concurrent[@]}" | tee -a "$results"
+
+ran=$(grep -c '^ok' "$results" || true)
+[ "$ran" -gt 0 ] || { echo "test: no test ran" >&2; exit 1; }
+step "all is well: $ran packages"
