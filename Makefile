@@ -12,6 +12,7 @@ help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 build: ## the static binary bin/binlogcache
+	@scripts/install-deps.sh build
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/binlogcache ./cmd/binlogcache
 
 demo: build ## a private MariaDB with sample data, and a guided tour; ARGS="--once --rows 1000000 --flavor mysql"

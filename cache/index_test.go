@@ -2,7 +2,6 @@ package cache
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -319,5 +318,5 @@ func TestReadersSeeWholeTransactions(t *testing.T) {
 	if sums.Load() == 0 {
 		t.Error("no reader ever got an answer")
 	}
-	t.Log(fmt.Sprintf("%d sums", sums.Load()))
+	t.Logf("%d sums", sums.Load())
 }

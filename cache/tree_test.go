@@ -383,7 +383,7 @@ func checkTreePool(t *testing.T, tr tree) {
 // TestTreeEmptied takes a large tree down from either end and from its middle: inner pages become empty and merge, and
 // all memory comes back.
 func TestTreeEmptied(t *testing.T) {
-	const n = 120_000
+	var n int
 	orders := map[string]func(i int) int{
 		"up":      func(i int) int { return i },
 		"down":    func(i int) int { return n - 1 - i },
@@ -396,6 +396,7 @@ func TestTreeEmptied(t *testing.T) {
 			"bytes": func(i int) []byte { return fmt.Appendf(nil, "%08d%s", i, strings.Repeat("x", i%300)) },
 		} {
 			t.Run(order+" "+form, func(t *testing.T) {
+				n = map[string]int{"u64": 120_000, "bytes": 40_000}[form]
 				tr := newTree(newBlockPool(), map[string]int{"u64": 4, "bytes": 0}[form])
 				for i := range n {
 					tr.put(key(i), uint32(i))
@@ -416,6 +417,36 @@ func TestTreeEmptied(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestTreePrefixEnds fills pages, inner ones too, whose keys share a long prefix, and then adds keys before and behind
+// them: the page is larger without its prefix than it can be.
+func TestTreePrefixEnds(t *testing.T) {
+	prefix := strings.Repeat("m", 250)
+	tr := newTree(newBlockPool(), 0)
+	m := &model{m: map[string]uint32{}}
+	put := func(k string) {
+		id := uint32(len(m.m))
+		if _, replaced := tr.put([]byte(k), id); replaced {
+			t.Fatalf("key %q is there", k)
+		}
+		m.m[k] = id
+	}
+	for i := range 120_000 {
+		put(fmt.Sprintf("%s%06d", prefix, i*7919%120_000))
+	}
+	if h := tr.(*bytesTree).height; h < 2 {
+		t.Fatalf("height %d", h)
+	}
+	compareModel(t, tr, m, false)
+	for i := range 3000 {
+		put(fmt.Sprintf("z%04d%s", i, strings.Repeat("z", i%50*10)))
+		put(fmt.Sprintf("a%04d%s", 3000-i, strings.Repeat("a", i%50*10)))
+		if i < 10 {
+			compareModel(t, tr, m, false)
+		}
+	}
+	compareModel(t, tr, m, false)
 }
 
 // runs gives 0 to n-1 as k ascending runs that are taken in turns of batch numbers.

@@ -30,6 +30,7 @@ func (p *u64Page) setNext(page uint32) { binary.LittleEndian.PutUint32(p[4:], pa
 func (p *u64Page) setPrev(page uint32) { binary.LittleEndian.PutUint32(p[8:], page) }
 
 func (p *u64Page) key(i int) uint64 { return binary.LittleEndian.Uint64(p[u64PageHead+i*u64Entry:]) }
+
 func (p *u64Page) value(i int) uint32 {
 	return binary.LittleEndian.Uint32(p[u64PageHead+i*u64Entry+8:])
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -19,6 +20,8 @@ import (
 type Problem struct {
 	// Fatal means that nothing can be followed.
 	Fatal bool
+	// Table is the table that can't be followed, where it is one that was named in full.
+	Table string
 	// Text says what is wrong, Mend what to do about it: SQL where SQL does it.
 	Text, Mend string
 }
@@ -42,7 +45,9 @@ func fatalProblems(problems []Problem) (fatal []Problem) {
 
 // problems judges the source's settings.
 func (s *source) problems(tables schema.Patterns) (problems []Problem) {
-	add := func(fatal bool, text, mend string) { problems = append(problems, Problem{fatal, text, mend}) }
+	add := func(fatal bool, text, mend string) {
+		problems = append(problems, Problem{Fatal: fatal, Text: text, Mend: mend})
+	}
 	is := func(name, value string) bool { return strings.EqualFold(s.vars[name], value) }
 	persist := "SET GLOBAL"
 	if s.flavor == schema.FlavorMySQL {
@@ -174,6 +179,7 @@ func tryStream(parent context.Context, cfg *sqltext.Config, c *sqltext.Conn, src
 	syncer, streamer, err := openStream(ctx, src, streamOptions{
 		source: cfg, serverID: freeServerID(ctx, c), from: src.start, heartbeat: defaultHeartbeat,
 		log: slog.New(slog.DiscardHandler), silent: func() { cancel(errSilent) },
+		found: new(atomic.Bool),
 	}, handler)
 	if err != nil {
 		return err
@@ -227,21 +233,21 @@ func tableProblems(ctx context.Context, c *sqltext.Conn, src *source, tables sch
 		switch {
 		case errors.Is(err, schema.ErrNoTable):
 			problems = append(problems, Problem{
-				Text: "there is no table " + name.String() + ", or the account must not see it",
+				Table: name.String(), Text: "there is no table " + name.String() + ", or the account must not see it",
 				Mend: "create it, or GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO the account",
 			})
 			continue
 		case err != nil:
 			return problems, err
 		case def.Refusal != "":
-			problems = append(problems, Problem{Text: "table " + name.String() + " cannot be kept in memory: " + def.Refusal})
+			problems = append(problems, Problem{Table: name.String(), Text: "table " + name.String() + " cannot be kept in memory: " + def.Refusal})
 			continue
 		}
 		r := newChunkReader(def, 1, 1)
 		err = c.Exec(ctx, r.columns+" LIMIT 0")
 		if server := (*mysql.MyError)(nil); errors.As(err, &server) {
 			problems = append(problems, Problem{
-				Text: "table " + name.String() + " cannot be read: " + server.Message,
+				Table: name.String(), Text: "table " + name.String() + " cannot be read: " + server.Message,
 				Mend: "GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO the account",
 			})
 		} else if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -35,7 +36,7 @@ func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *sourc
 	defer s.close()
 	o := streamOptions{
 		source: f.cfg.Source, serverID: f.cfg.ServerID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
-		silent: func() { cancel(errSilent) },
+		silent: func() { cancel(errSilent) }, found: &s.found,
 	}
 	if o.serverID == 0 {
 		o.serverID = freeServerID(ctx, conn)
@@ -57,7 +58,7 @@ func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *sourc
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
 	defer cancel(nil)
-	watcher.Go(func() { f.watch(ctx, cancel, conn) })
+	watcher.Go(func() { f.watch(ctx, cancel, conn, src) })
 
 	_, err = streamer.GetEvent(ctx)
 	return streamFailure(ctx, err)
@@ -72,6 +73,8 @@ type streamOptions struct {
 	log       *slog.Logger
 	// silent is called when the stream has shown no sign of life for too long, before its reading fails.
 	silent func()
+	// found is set when the source has found the place in its log: before that it may say nothing for long.
+	found *atomic.Bool
 }
 
 // openStream connects and asks for the log from a set on; events go to handler. The stream ends with ctx; the syncer has
@@ -151,7 +154,7 @@ func streamFailure(ctx context.Context, err error) error {
 
 // watch asks the source now and then whether the stream shows its log. A reset of the log leaves a stream waiting for
 // ever, in the belief that nothing happens.
-func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, conn *sqltext.Conn) {
+func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, conn *sqltext.Conn, src *source) {
 	var before *source
 	var seq uint64
 	var heard int64
@@ -159,7 +162,8 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, co
 		if sleep(ctx, f.watchEvery) != nil {
 			return
 		}
-		src, err := inspect(ctx, conn)
+		applied, at := f.pos.state()
+		now, lack, err := inspectFor(ctx, conn, applied, at, src.identity)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -170,20 +174,19 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, co
 				return
 			}
 			continue
-		}
-		f.state.set(func(s *state) { s.source = src })
-		m := f.pos.mark()
-		if lack := src.lacks(f.pos.set(), m.at); lack != "" {
+		case lack != "":
 			cancel(&failure{reason: ReasonReplaced, err: errors.New(lack), anew: true})
 			return
 		}
+		f.state.set(func(s *state) { s.source = now })
+		m := f.pos.mark()
 		// Nothing came for a whole round although something was there to come.
 		quiet := before != nil && m.seq == seq && f.lastEvent.Load() == heard
 		if quiet && !f.pos.set().containsAll(before.start) {
 			cancel(errStalled)
 			return
 		}
-		before, seq, heard = src, m.seq, f.lastEvent.Load()
+		before, seq, heard = now, m.seq, f.lastEvent.Load()
 	}
 }
 
@@ -239,7 +242,7 @@ func (d *streamDialer) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 	d.conn = conn
 	d.stop = context.AfterFunc(d.life, func() { _ = conn.Close() })
-	return &watchedConn{Conn: conn, limit: silentHeartbeats * d.options.heartbeat, silent: d.options.silent}, nil
+	return &watchedConn{Conn: conn, options: d.options}, nil
 }
 
 // shut closes the connection.
@@ -257,17 +260,20 @@ func (d *streamDialer) shut() {
 // handler takes for an event.
 type watchedConn struct {
 	net.Conn
-	limit  time.Duration
-	silent func()
+	options streamOptions
 }
 
 func (c *watchedConn) Read(b []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
+	limit := silentHeartbeats * c.options.heartbeat
+	if !c.options.found.Load() {
+		limit = max(limit, searchTime)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(b)
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		c.silent()
+		c.options.silent()
 	}
 	return n, err
 }

@@ -45,6 +45,8 @@ const (
 	defaultLoads            = 2
 	defaultHeartbeat        = time.Second
 	silentHeartbeats        = 8
+	// searchTime is how long a source may look for the place in its log: it may have to read a file of many gigabytes.
+	searchTime = 2 * time.Minute
 	// defaultWatch is how often the source is asked whether the stream still shows its log.
 	defaultWatch = 10 * time.Second
 	// unreadableTries is how often a place of the log that can't be read is tried before everything is loaded anew
@@ -236,14 +238,21 @@ func (f *Follower) follow(ctx context.Context, anew bool) (begun bool, err error
 		return false, dialFailure(err)
 	}
 	defer conn.Close()
-	src, err := inspect(ctx, conn)
+	applied, at := f.pos.state()
+	identity := ""
+	f.state.set(func(s *state) {
+		if s.source != nil {
+			identity = s.source.identity
+		}
+	})
+	src, lack, err := inspectFor(ctx, conn, applied, at, identity)
 	if err != nil {
 		return false, dialFailure(err)
 	}
 	if fatal := fatalProblems(src.problems(f.cfg.Tables)); len(fatal) > 0 {
 		return false, &failure{reason: ReasonSettings, err: fatal[0], settings: fatal}
 	}
-	f.adopt(src, anew)
+	f.adopt(src, lack, anew)
 	return true, f.stream(ctx, conn, src)
 }
 
@@ -255,8 +264,8 @@ func dialFailure(err error) error {
 	return &failure{reason: ReasonNetwork, err: err}
 }
 
-// adopt decides whether the stream goes on where it was, or begins anew with all tables.
-func (f *Follower) adopt(src *source, anew bool) {
+// adopt decides whether the stream goes on where it was, or begins anew with all tables. lack is why it can't go on.
+func (f *Follower) adopt(src *source, lack string, anew bool) {
 	var was source
 	f.state.set(func(s *state) {
 		if s.source != nil {
@@ -291,11 +300,9 @@ func (f *Follower) adopt(src *source, anew bool) {
 		anew = true
 	case anew:
 		reason = "the place in the source's log was given up"
-	default:
-		if lack := src.lacks(f.pos.set(), f.pos.mark().at); lack != "" {
-			anew, reason = true, lack
-			f.log.Warn("all tables are loaded anew", "reason", lack)
-		}
+	case lack != "":
+		anew, reason = true, lack
+		f.log.Warn("all tables are loaded anew", "reason", lack)
 	}
 	if anew {
 		f.restart(src, reason)

@@ -145,6 +145,13 @@ func (t *tracker) set() gtidSet {
 	return t.applied.clone()
 }
 
+// state gives the applied set and the place in the log up to which it reaches.
+func (t *tracker) state() (applied gtidSet, at coordinate) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.applied.clone(), t.at
+}
+
 func (t *tracker) contains(g gtid) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -62,7 +62,7 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	a.f.log.Info("loading table", "table", a.t.name.String(), "rows_about", a.total)
 	var err error
-	if a.def.Indexes[a.def.Key].Hidden || !chunkable(a.def) {
+	if !chunkable(a.def) {
 		err = a.copyWhole(ctx)
 	} else {
 		err = a.copyChunks(ctx)

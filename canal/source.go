@@ -96,6 +96,32 @@ func (s *source) readSets(ctx context.Context, c *sqltext.Conn) error {
 	})
 }
 
+// catchUp is how long MySQL is given to put transactions into its executed set that its log has shown already.
+const catchUp = 2 * time.Second
+
+// inspectFor looks at the server and says why the stream can't go on after the applied set at that place of the log, or
+// nothing. Both must have been taken before; the place is one in the log of the server of that identity.
+func inspectFor(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordinate, identity string) (src *source, lack string, err error) {
+	if src, err = inspect(ctx, c); err != nil || applied == (gtidSet{}) || src.vars["log_bin"] != "ON" {
+		return src, "", err
+	}
+	if src.identity != identity {
+		at = coordinate{}
+	}
+	if lack = src.lacks(applied, at); lack == "" || applied.my == nil {
+		return src, lack, nil
+	}
+	// The log is written before the executed set.
+	sql := fmt.Sprintf("SELECT WAIT_FOR_EXECUTED_GTID_SET('%s', %v)", applied, catchUp.Seconds())
+	if err := c.Exec(ctx, sql); err != nil {
+		return nil, "", err
+	}
+	if src, err = inspect(ctx, c); err != nil {
+		return nil, "", err
+	}
+	return src, src.lacks(applied, at), nil
+}
+
 // lacks says why the stream can't go on after the applied set at that place of the log, or nothing.
 func (s *source) lacks(applied gtidSet, at coordinate) string {
 	held := false

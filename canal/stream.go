@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -49,6 +50,8 @@ type stream struct {
 	// goal is where the log ended when the stream began; caughtUp is set when the stream has come there.
 	goal     coordinate
 	caughtUp bool
+	// found is set when the source has come to the place that it was asked for.
+	found atomic.Bool
 
 	open bool // a transaction is; the gate is held
 	tx   transaction
@@ -75,6 +78,10 @@ func (s *stream) HandleEvent(ev *replication.BinlogEvent) error {
 		return nil
 	}
 	s.f.lastEvent.Store(now)
+	if !s.found.Load() && (s.open || ev.Header.EventType == replication.MARIADB_GTID_LIST_EVENT &&
+		ev.Header.Flags&replication.LOG_EVENT_ARTIFICIAL_F != 0) {
+		s.found.Store(true)
+	}
 	switch e := ev.Event.(type) {
 	case *replication.RotateEvent:
 		return s.rotate(ev.Header, e)
@@ -133,6 +140,7 @@ func (s *stream) heartbeat(h *replication.HeartbeatEvent, now int64) {
 	if h.Filename != s.file {
 		return
 	}
+	s.found.Store(true)
 	s.between()
 	if !s.caughtUp {
 		order, ok := s.here().compare(s.goal)

@@ -42,7 +42,7 @@ func (s *session) parkFind(ix *openIndex, outcome outcome) {
 		if outcome != answered {
 			out = s.findInDatabase(ctx, ix, out)
 		}
-		s.req.shrink()
+		s.shrink()
 		return out
 	})
 }

@@ -57,7 +57,11 @@ func (s *session) open(t *tokens, out []byte) []byte {
 	if table, ok := s.server.cfg.Reader.Lookup(ix.schema, ix.table); ok {
 		if def := table.Def(); def != nil {
 			ix.t = table
-			return s.opened(id, ix, def, out)
+			if _, ok := table.(Preparer); !ok || ix.isKey(def) {
+				return s.opened(id, ix, def, out)
+			}
+			s.park(func(_ context.Context, out []byte) []byte { return s.opened(id, ix, def, out) })
+			return out
 		}
 	}
 	if ix.schema == "" || ix.table == "" {
@@ -106,7 +110,16 @@ func (s *session) opened(id uint32, ix *openIndex, def *schema.Table, out []byte
 	}
 	s.openBytes += ix.bytes
 	s.ids.set(id, ix)
+	if p, ok := ix.t.(Preparer); ok && ix.pos != def.Key {
+		p.Prepare(def, ix.pos)
+	}
 	return append(out, done...)
+}
+
+// isKey tells whether ix names the index that rows are kept by, which needs no preparation.
+func (ix *openIndex) isKey(def *schema.Table) bool {
+	pos, ok := indexPosition(def, ix.index)
+	return !ok || pos == def.Key
 }
 
 // resolve finds what the names mean in def. On a failure ix is left as it was.

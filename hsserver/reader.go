@@ -39,6 +39,13 @@ type Table interface {
 	SearchDatabase(ctx context.Context, s *schema.Search, emit func(row rowcodec.Row) bool) error
 }
 
+// Preparer is a Table that keeps an index beside its key in memory from when it is asked for.
+type Preparer interface {
+	// Prepare asks for the index at that position of def. Small tables have it when Prepare returns, which takes some
+	// milliseconds then; searches of larger ones are the database's until it is complete.
+	Prepare(def *schema.Table, index int)
+}
+
 // EachSearcher is a Table that can answer several searches from one and the same state. IN lists use it where a Table has
 // it; elsewhere they search once for each value.
 type EachSearcher interface {

@@ -164,8 +164,13 @@ func (r *request) detach() {
 // maxKeptRequest bounds what a connection keeps of a large request for the next one.
 const maxKeptRequest = 64 << 10
 
-// shrink drops the memory of a large request.
+// shrink lets go of the memory of a large request, which a quiet connection would hold on to. That of the input is held by
+// the values.
 func (r *request) shrink() {
+	clear(r.values[:])
+	clear(r.in[:cap(r.in)])
+	clear(r.filters[:cap(r.filters)])
+	r.modify = nil
 	if cap(r.in) > maxKeptRequest/16 {
 		r.in = nil
 	}

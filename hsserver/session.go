@@ -62,7 +62,21 @@ func (s *session) Serve(in []byte) (int, error) {
 		out = s.execute(line, out)
 	}
 	s.conn.SetOut(out)
+	if !s.parked && len(in) > maxKeptRequest/2 {
+		s.shrink()
+	}
 	return pos, nil
+}
+
+// shrink lets go of what a large request has left behind.
+func (s *session) shrink() {
+	s.req.shrink()
+	if cap(s.answer.keys) > maxKeptRequest {
+		s.answer.keys = nil
+	}
+	if cap(s.answer.rowKey) > maxKeptRequest {
+		s.answer.rowKey = nil
+	}
 }
 
 // Close ends the session.

@@ -20,7 +20,7 @@ func startMemcached(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("memcached")
 	if err != nil {
-		t.Skip("memcached is not installed")
+		t.Fatal("memcached is not installed: scripts/install-deps.sh does that")
 	}
 	port, err := testmysql.FreePort()
 	if err != nil {

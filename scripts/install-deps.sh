@@ -1,19 +1,36 @@
 #!/bin/bash
-# install-deps.sh: installs what the tests need beside Go and make: a C compiler, for the race detector, and
-# certificates where packages come by https. Says nothing when all is there. Database servers are not installed: see
-# server-up.sh.
+# install-deps.sh build|test
+# Installs what is needed beside Go and make on Debian and Ubuntu: for build, the certificates by which Go trusts the
+# servers of its modules; for test, also a C compiler, for the race detector. Says nothing when all is there. Database
+# servers are not installed: see server-up.sh.
 set -euo pipefail
 export LC_ALL=C
 
 missing=()
-command -v cc >/dev/null || command -v gcc >/dev/null || missing+=(gcc libc6-dev)
-[ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
+certificates() {
+  local f
+  for f in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem \
+    /etc/ssl/cert.pem; do
+    [ ! -s "$f" ] || return 0
+  done
+  return 1
+}
+certificates || missing+=(ca-certificates)
+case ${1:-} in
+  build) ;;
+  test) command -v gcc >/dev/null || command -v clang >/dev/null || missing+=(gcc libc6-dev) ;;
+  *) echo "install-deps: usage: install-deps.sh build|test" >&2; exit 1 ;;
+esac
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-command -v apt-get >/dev/null || { echo "install-deps: please install: ${missing[*]}" >&2; exit 1; }
+cannot() {
+  echo "install-deps: $1; please install: ${missing[*]}" >&2
+  exit 1
+}
+command -v apt-get >/dev/null || cannot "this is neither Debian nor Ubuntu"
 as_root=()
 if [ "$(id -u)" != 0 ]; then
-  command -v sudo >/dev/null || { echo "install-deps: neither root nor sudo; please install: ${missing[*]}" >&2; exit 1; }
+  command -v sudo >/dev/null || cannot "neither root nor sudo"
   as_root=(sudo)
 fi
 echo "install-deps: installing ${missing[*]}" >&2
@@ -22,6 +39,5 @@ trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
 if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
   tail -20 "$log" >&2
-  echo "install-deps: could not install ${missing[*]}" >&2
-  exit 1
+  cannot "the installation failed"
 fi

@@ -302,8 +302,12 @@ for p in "sql:$CLI" "mysqldump:$DUMP" "binlog:$BINLOG"; do
   chmod +x "$DIR/bin/${p%%:*}"
 done
 
+# A temporary folder of its own: a MariaDB server that starts removes all temporary tables it finds there, those of
+# others as well.
+mkdir -p "$DIR/tmp"
+
 # Durability over a power failure is given up for speed: a killed server loses nothing.
-OPTS=("${BASE[@]}" "--datadir=$DATA" "--socket=$SOCKET" "--port=$PORT" --bind-address=127.0.0.1 "--pid-file=$PIDFILE"
+OPTS=("${BASE[@]}" "--datadir=$DATA" "--tmpdir=$DIR/tmp" "--socket=$SOCKET" "--port=$PORT" --bind-address=127.0.0.1 "--pid-file=$PIDFILE"
   "--log-error=$ERRORS" "--server-id=$((PORT % 60000 + 1))" --log-bin=binlog --binlog-format=ROW
   --binlog-row-image=FULL --binlog-row-metadata=FULL --innodb-buffer-pool-size=128M
   --innodb-flush-log-at-trx-commit=2 --sync-binlog=0 --max-allowed-packet=64M --event-scheduler=ON --local-infile=1

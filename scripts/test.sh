@@ -10,7 +10,7 @@ command -v go >/dev/null || { echo "test: Go 1.26 or newer is needed, on the PAT
 trap 'scripts/server-down.sh --all' EXIT
 
 step "set-up"
-scripts/install-deps.sh
+scripts/install-deps.sh test
 scripts/server-up.sh mariadb --prepare
 scripts/server-up.sh mysql --prepare
 

@@ -36,8 +36,8 @@ func TestBadInput(t *testing.T) {
 		t.Run(s.Flavor, func(t *testing.T) {
 			schema := s.Schema(t)
 			db := s.DB(t)
-			exec(t, db, "CREATE TABLE "+schema+".t (id INT PRIMARY KEY)")
-			exec(t, db, "CREATE TABLE "+schema+".nokey (id INT)")
+			mustExec(t, db, "CREATE TABLE "+schema+".t (id INT PRIMARY KEY)")
+			mustExec(t, db, "CREATE TABLE "+schema+".nokey (id INT)")
 			taken, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -48,13 +48,13 @@ func TestBadInput(t *testing.T) {
 				t.Fatal(err)
 			}
 			limited := strings.Replace(s.DSN, "root:test@", "bad_"+s.Flavor+":pw@", 1)
-			exec(t, db, "CREATE USER IF NOT EXISTS 'bad_"+s.Flavor+"'@'%' IDENTIFIED BY 'pw'")
+			mustExec(t, db, "CREATE USER IF NOT EXISTS 'bad_"+s.Flavor+"'@'%' IDENTIFIED BY 'pw'")
 			t.Cleanup(func() {
 				if _, err := s.DB(t).Exec("DROP USER 'bad_" + s.Flavor + "'@'%'"); err != nil {
 					t.Error(err)
 				}
 			})
-			exec(t, db, "GRANT SELECT ON "+schema+".* TO 'bad_"+s.Flavor+"'@'%'")
+			mustExec(t, db, "GRANT SELECT ON "+schema+".* TO 'bad_"+s.Flavor+"'@'%'")
 			for _, c := range []struct {
 				name        string
 				code        int
@@ -96,8 +96,8 @@ func TestBadSettings(t *testing.T) {
 			t.Parallel()
 			s := testmysql.Private(t, c.flavor, c.options...)
 			db := s.DB(t)
-			exec(t, db, "CREATE DATABASE b")
-			exec(t, db, "CREATE TABLE b.t (id INT PRIMARY KEY)")
+			mustExec(t, db, "CREATE DATABASE b")
+			mustExec(t, db, "CREATE TABLE b.t (id INT PRIMARY KEY)")
 			refuse(t, 1, s.DSN, "b.t", c.words)
 		})
 	}

@@ -80,7 +80,7 @@ func writeOnce(ctx context.Context, db *sql.DB, table string, rng *rand.Rand) er
 // fillTable makes table w of the writers with rows in it.
 func fillTable(t *testing.T, db *sql.DB, table string, rows int) {
 	t.Helper()
-	exec(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, v VARCHAR(40), n INT, KEY (n)) ENGINE=InnoDB")
+	mustExec(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, v VARCHAR(40), n INT, KEY (n)) ENGINE=InnoDB")
 	var q strings.Builder
 	for i := 0; i < rows; {
 		q.Reset()
@@ -89,11 +89,11 @@ func fillTable(t *testing.T, db *sql.DB, table string, rows int) {
 			fmt.Fprintf(&q, "(%d,'initial %d',%d),", i, i, i%100)
 			i++
 		}
-		exec(t, db, strings.TrimSuffix(q.String(), ","))
+		mustExec(t, db, strings.TrimSuffix(q.String(), ","))
 	}
 }
 
-func exec(t *testing.T, db *sql.DB, q string, args ...any) {
+func mustExec(t *testing.T, db *sql.DB, q string, args ...any) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), q, args...); err != nil {
 		t.Fatalf("%.200s: %v", q, err)
@@ -176,10 +176,10 @@ func TestDatabaseKilled(t *testing.T) {
 			// Durable settings: a crash must not lose what the follower has seen.
 			s := testmysql.Private(t, flavor, "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
 			db := s.DB(t)
-			exec(t, db, "CREATE DATABASE k")
+			mustExec(t, db, "CREATE DATABASE k")
 			fillTable(t, db, "k.w", 20_000)
-			exec(t, db, "CREATE TABLE k.quiet (id INT PRIMARY KEY, v VARCHAR(10))")
-			exec(t, db, "INSERT INTO k.quiet VALUES (1,'one')")
+			mustExec(t, db, "CREATE TABLE k.quiet (id INT PRIMARY KEY, v VARCHAR(10))")
+			mustExec(t, db, "INSERT INTO k.quiet VALUES (1,'one')")
 			d := start(t, s.DSN, "k.*").waitReady()
 			w := startWriters(t, db, "k.w", 3)
 			for range 2 {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -90,10 +91,14 @@ func start(t *testing.T, dsn, tables string, args ...string) *daemon {
 	d := &daemon{t: t, handlerSocket: freeAddress(t), writePort: freeAddress(t), memcached: freeAddress(t), log: &logBuffer{}, exited: make(chan struct{})}
 	admin := freeAddress(t)
 	d.base = "http://" + admin
-	all := append([]string{
-		"serve", "--source", dsn, "--tables", tables, "--handlersocket-read", d.handlerSocket, "--handlersocket-write", d.writePort,
-		"--memcached", d.memcached, "--admin", admin,
-	}, args...)
+	all := append([]string{"serve", "--source", dsn, "--tables", tables}, args...)
+	for flag, address := range map[string]string{
+		"--handlersocket-read": d.handlerSocket, "--handlersocket-write": d.writePort, "--memcached": d.memcached, "--admin": admin,
+	} {
+		if !slices.Contains(args, flag) {
+			all = append(all, flag, address)
+		}
+	}
 	d.cmd = exec.Command(binary, all...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1 exitcode=66")

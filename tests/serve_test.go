@@ -49,8 +49,8 @@ func TestFirstReads(t *testing.T) {
 		t.Run(s.Flavor, func(t *testing.T) {
 			schema := s.Schema(t)
 			db := s.DB(t)
-			exec(t, db, "CREATE TABLE "+schema+".user (id INT PRIMARY KEY AUTO_INCREMENT, uname VARCHAR(64), email VARCHAR(128), add_time DATETIME)")
-			exec(t, db, "INSERT INTO "+schema+".user VALUES (1,'ann','ann@example.com','2024-01-02 03:04:05'),(2,NULL,'','2024-01-02 03:04:06')")
+			mustExec(t, db, "CREATE TABLE "+schema+".user (id INT PRIMARY KEY AUTO_INCREMENT, uname VARCHAR(64), email VARCHAR(128), add_time DATETIME)")
+			mustExec(t, db, "INSERT INTO "+schema+".user VALUES (1,'ann','ann@example.com','2024-01-02 03:04:05'),(2,NULL,'','2024-01-02 03:04:06')")
 			config := filepath.Join(t.TempDir(), "binlogcache.yaml")
 			yaml := fmt.Sprintf("containers:\n  - name: user\n    schema: %s\n    table: user\n    key_columns: [id]\n    value_columns: [uname, email]\n", schema)
 			if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
@@ -68,7 +68,7 @@ func TestFirstReads(t *testing.T) {
 			if got := read(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
-			exec(t, db, "UPDATE "+schema+".user SET uname='bob' WHERE id=1")
+			mustExec(t, db, "UPDATE "+schema+".user SET uname='bob' WHERE id=1")
 			want[0] = strings.Replace(want[0], "\tann\t", "\tbob\t", 1)
 			want[2] = "bob|ann@example.com"
 			eventually(t, "the update", func() error {
@@ -104,8 +104,8 @@ func TestUnlistedTable(t *testing.T) {
 			schema := s.Schema(t)
 			db := s.DB(t)
 			for _, table := range []string{"cached", "other"} {
-				exec(t, db, "CREATE TABLE "+schema+"."+table+" (a INT, b VARCHAR(10), v DOUBLE, PRIMARY KEY (a, b), KEY (v))")
-				exec(t, db, "INSERT INTO "+schema+"."+table+" VALUES (1,'x',0.1),(1,'y',NULL),(2,'x',1e20),(3,'\t',-5)")
+				mustExec(t, db, "CREATE TABLE "+schema+"."+table+" (a INT, b VARCHAR(10), v DOUBLE, PRIMARY KEY (a, b), KEY (v))")
+				mustExec(t, db, "INSERT INTO "+schema+"."+table+" VALUES (1,'x',0.1),(1,'y',NULL),(2,'x',1e20),(3,'\t',-5)")
 			}
 			d := start(t, s.DSN, schema+".cached").waitReady()
 			requests := "1\t=\t1\t1\t10\n1\t>\t1\t1\t10\n1\t>=\t2\t1\ty\t10\n1\t<\t2\t2\tx\t10\n1\t<=\t1\t2\t10\t1\n2\t>=\t1\t\x00\t10\n2\t<=\t1\t5\t2\n"
@@ -130,10 +130,10 @@ func TestDrain(t *testing.T) {
 	s := testmysql.Shared(t, testmysql.MariaDB)
 	schema := s.Schema(t)
 	db := s.DB(t)
-	exec(t, db, "CREATE TABLE "+schema+".t (id INT PRIMARY KEY, v VARCHAR(10))")
-	exec(t, db, "INSERT INTO "+schema+".t VALUES (1,'one')")
-	exec(t, db, "CREATE TABLE "+schema+".slow (id INT PRIMARY KEY, v VARCHAR(10))")
-	exec(t, db, "INSERT INTO "+schema+".slow VALUES (1,'slow')")
+	mustExec(t, db, "CREATE TABLE "+schema+".t (id INT PRIMARY KEY, v VARCHAR(10))")
+	mustExec(t, db, "INSERT INTO "+schema+".t VALUES (1,'one')")
+	mustExec(t, db, "CREATE TABLE "+schema+".slow (id INT PRIMARY KEY, v VARCHAR(10))")
+	mustExec(t, db, "INSERT INTO "+schema+".slow VALUES (1,'slow')")
 	d := start(t, s.DSN, schema+".t").waitReady()
 	conn, err := net.Dial("tcp", d.handlerSocket)
 	if err != nil {
@@ -184,7 +184,7 @@ func TestDrain(t *testing.T) {
 func TestHostileBytes(t *testing.T) {
 	s := testmysql.Shared(t, testmysql.MariaDB)
 	schema := s.Schema(t)
-	exec(t, s.DB(t), "CREATE TABLE "+schema+".t (id INT PRIMARY KEY)")
+	mustExec(t, s.DB(t), "CREATE TABLE "+schema+".t (id INT PRIMARY KEY)")
 	d := start(t, s.DSN, schema+".t").waitReady()
 	rng := rand.New(rand.NewPCG(3, 4))
 	starts := []string{"", "P\t", "P\t4294967295\t" + schema + "\tt\t\tid\n4294967295\t=", "get ", "set k 0 0 99999999999\r\n", "\x80", "GET / HTTP/1.1\r\n", "mg ", "1\t=\t4294967295\t", "Q", "/", "A\t1\t"}
@@ -218,8 +218,8 @@ func TestHostileBytes(t *testing.T) {
 func TestSourceDownAtStart(t *testing.T) {
 	s := testmysql.Private(t, testmysql.MariaDB)
 	db := s.DB(t)
-	exec(t, db, "CREATE DATABASE d")
-	exec(t, db, "CREATE TABLE d.t (id INT PRIMARY KEY)")
+	mustExec(t, db, "CREATE DATABASE d")
+	mustExec(t, db, "CREATE TABLE d.t (id INT PRIMARY KEY)")
 	s.Stop()
 	d := start(t, s.DSN, "d.t")
 	eventually(t, "an unready daemon", func() error {

@@ -125,15 +125,16 @@ func (d *daemon) listen(ctx context.Context) error {
 		address  config.Address
 		protocol netserver.Protocol
 		maxInput int
+		refusal  string
 	}{
-		{"handlersocket-read", d.cfg.HandlerSocketRead, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecret.Reveal(), Logger: d.logger}), hsserver.MaxLineBytes},
-		{"handlersocket-write", d.cfg.HandlerSocketWrite, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecretWrite.Reveal(), Writable: true, Logger: d.logger}), hsserver.MaxLineBytes},
-		{"memcached", d.cfg.Memcached, d.memcached, 0},
+		{"handlersocket-read", d.cfg.HandlerSocketRead, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecret.Reveal(), Logger: d.logger}), hsserver.MaxLineBytes, ""},
+		{"handlersocket-write", d.cfg.HandlerSocketWrite, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecretWrite.Reveal(), Writable: true, Logger: d.logger}), hsserver.MaxLineBytes, ""},
+		{"memcached", d.cfg.Memcached, d.memcached, 0, mcserver.Refusal},
 	} {
 		if l.address.Off() {
 			continue
 		}
-		s, err := netserver.New(netserver.Config{Name: l.name, Listen: l.address.String(), Option: "--" + l.name, Protocol: l.protocol, MaxInput: l.maxInput, Logger: d.logger})
+		s, err := netserver.New(netserver.Config{Name: l.name, Listen: l.address.String(), Option: "--" + l.name, Protocol: l.protocol, MaxInput: l.maxInput, Refusal: []byte(l.refusal), Logger: d.logger})
 		if err != nil {
 			return err
 		}
@@ -173,6 +174,7 @@ func (d *daemon) run(ctx context.Context) error {
 		adminPart.start(base, cancel, func(ctx context.Context) error { return d.admin.Run(ctx, d.adminListener) })
 	}
 	followPart.start(base, cancel, d.follower.Run)
+	followPart.start(base, cancel, d.checkSource)
 	followPart.start(base, cancel, d.keepContainers)
 	for _, l := range d.listeners {
 		servePart.start(base, cancel, l.server.Run)
@@ -200,6 +202,31 @@ func (d *daemon) run(ctx context.Context) error {
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	return err
+}
+
+// checkSource tries, once the source can be reached, what the follower and the tables need. A table that was named in full
+// and can't be kept is a reason not to start: its user asked for it.
+func (d *daemon) checkSource(ctx context.Context) error {
+	for {
+		problems, err := canal.Check(ctx, d.source, d.patterns)
+		if err == nil {
+			var fatal []error
+			for _, p := range problems {
+				if p.Fatal || p.Table != "" {
+					fatal = append(fatal, p)
+				} else {
+					d.logger.Warn("source", "problem", p.Error())
+				}
+			}
+			return errors.Join(fatal...)
+		}
+		d.logger.Debug("source not checked yet", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryInterval):
+		}
+	}
 }
 
 // close frees what newDaemon has made; nothing of it runs any more.

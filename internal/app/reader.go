@@ -21,6 +21,7 @@ type boundTable struct {
 var (
 	_ hsserver.Table        = boundTable{}
 	_ hsserver.EachSearcher = boundTable{}
+	_ hsserver.Preparer     = boundTable{}
 	_ mcserver.Table        = boundTable{}
 	_ mcserver.Viewer       = boundTable{}
 )

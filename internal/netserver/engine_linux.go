@@ -383,9 +383,9 @@ func (l *loop) add(fd int, addr rawAddr) {
 	}
 }
 
-// wait returns the number of events in l.events. Before it blocks it lets other goroutines run and looks once more: that
-// is cheaper than a wait that ends at once, and what arrives meanwhile is served as one batch. The loop is not locked
-// to a thread for the same reason: giving way would cost two switches of threads.
+// wait returns the number of events in l.events. Before it blocks it lets other goroutines run: under load more has
+// arrived by then, which is served as one batch. The loop is not locked to a thread for the same reason: giving way would
+// cost two switches of threads.
 func (l *loop) wait() int {
 	n, errno := epollPoll(l.epfd, l.events)
 	if errno == 0 && n > 0 {
@@ -395,9 +395,6 @@ func (l *loop) wait() int {
 		return 0
 	}
 	runtime.Gosched()
-	if n, errno = epollPoll(l.epfd, l.events); errno == 0 && n > 0 {
-		return n
-	}
 	ms := -1
 	if l.live > 0 || l.acceptAt > 0 {
 		// Rounded up, or the last millisecond would be spent polling.

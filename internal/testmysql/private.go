@@ -3,6 +3,7 @@ package testmysql
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,7 +46,7 @@ func Private(t testing.TB, flavor string, options ...string) Server {
 		if p.port, err = FreePort(); err != nil {
 			t.Fatalf("private %s server: %v", flavor, err)
 		}
-		dsn, err = serverUp(t.Context(), flavor, dir, p.port, options)
+		dsn, err = serverUp(t.Context(), io.Discard, flavor, dir, p.port, options)
 		if err == nil {
 			return Server{Flavor: flavor, DSN: dsn, Dir: dir, private: p}
 		}
@@ -80,7 +81,7 @@ func (s Server) Start(options ...string) {
 	p := s.mustBePrivate()
 	p.t.Helper()
 	p.options = append(p.options, options...)
-	if _, err := serverUp(p.t.Context(), p.flavor, p.dir, p.port, p.options); err != nil {
+	if _, err := serverUp(p.t.Context(), io.Discard, p.flavor, p.dir, p.port, p.options); err != nil {
 		p.t.Fatalf("start the private %s server again: %v", p.flavor, err)
 	}
 }

@@ -134,7 +134,7 @@ func findShared(ctx context.Context, flavor string) (Server, error) {
 				return Server{}, err
 			}
 		}
-		dsn, err := serverUp(ctx, flavor, dir, port, nil)
+		dsn, err := serverUp(ctx, os.Stderr, flavor, dir, port, nil)
 		if err == nil {
 			return Server{Flavor: flavor, DSN: dsn, Dir: dir}, nil
 		}
@@ -271,8 +271,8 @@ func ping(ctx context.Context, dsn string) error {
 	return db.PingContext(ctx)
 }
 
-// serverUp runs scripts/server-up.sh and returns the DSN it prints. The script's progress goes to standard error.
-func serverUp(ctx context.Context, flavor, dir string, port int, options []string) (string, error) {
+// serverUp runs scripts/server-up.sh and returns the DSN it prints. The script's progress goes to progress.
+func serverUp(ctx context.Context, progress io.Writer, flavor, dir string, port int, options []string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -283,7 +283,7 @@ func serverUp(ctx context.Context, flavor, dir string, port int, options []strin
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts", "server-up.sh"), args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout = &stdout
-	cmd.Stderr = io.MultiWriter(&stderr, os.Stderr)
+	cmd.Stderr = io.MultiWriter(&stderr, progress)
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("server-up.sh: %w\n%s", err, tail(stderr.Bytes()))
 	}
