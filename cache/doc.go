@@ -2,6 +2,12 @@
 // the row-identity key and any other index that is asked for in B+trees, the state of each table, and the count of the
 // memory that all of this takes.
 //
+// # Memory
+//
+// Rows and indexes lie in blocks without pointers, those of large tables outside of Go's heap (see blockPool): the
+// collector has next to nothing to scan, and Store.Used is not part of what the Go runtime counts. A row that is handed
+// out is that memory itself and must not be looked at after the call.
+//
 // # Roles
 //
 // The follower of the binlog writes: Table.Load begins a Generation of a table, into which it installs snapshot rows and

@@ -177,8 +177,12 @@ func TestRowLogResident(t *testing.T) {
 		"hot tenth":     func(r *rand.Rand, n, _ int) uint32 { return uint32(r.IntN(n / 10)) },
 		"every seventh": func(_ *rand.Rand, n, i int) uint32 { return uint32(i * 7 % n) },
 	}
+	sizes := []int{50, 1000, 10_000}
+	if raceEnabled {
+		sizes = sizes[:2]
+	}
 	for name, pick := range patterns {
-		for _, n := range []int{50, 1000, 10_000} {
+		for _, n := range sizes {
 			r := rand.New(rand.NewPCG(uint64(n), 9))
 			l := newRowLog(newBlockPool())
 			versions := make([]uint64, n)

@@ -397,6 +397,9 @@ func TestTreeEmptied(t *testing.T) {
 		} {
 			t.Run(order+" "+form, func(t *testing.T) {
 				n = map[string]int{"u64": 120_000, "bytes": 40_000}[form]
+				if raceEnabled {
+					n /= 4
+				}
 				tr := newTree(newBlockPool(), map[string]int{"u64": 4, "bytes": 0}[form])
 				for i := range n {
 					tr.put(key(i), uint32(i))
@@ -442,7 +445,7 @@ func TestTreePrefixEnds(t *testing.T) {
 	for i := range 3000 {
 		put(fmt.Sprintf("z%04d%s", i, strings.Repeat("z", i%50*10)))
 		put(fmt.Sprintf("a%04d%s", 3000-i, strings.Repeat("a", i%50*10)))
-		if i < 10 {
+		if i == 0 || i == 9 {
 			compareModel(t, tr, m, false)
 		}
 	}

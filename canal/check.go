@@ -97,25 +97,30 @@ func filtersHarmless(filters string, tables schema.Patterns) bool {
 	return true
 }
 
-// accessProblem tells refused logins and missing privileges from other errors.
-func accessProblem(err error) (Problem, bool) {
+// accessProblem tells refused logins and missing privileges from other errors. loggedIn says that a login with the same
+// account has just succeeded.
+func accessProblem(err error, loggedIn bool) (Problem, bool) {
 	server := (*mysql.MyError)(nil)
 	if !errors.As(err, &server) {
 		return Problem{}, false
 	}
 	switch server.Code {
-	case mysql.ER_ACCESS_DENIED_ERROR, mysql.ER_DBACCESS_DENIED_ERROR, 1698: // the last: no password, over this way in
-		if strings.Contains(server.Message, "using password") || server.Code == 1698 {
+	case mysql.ER_ACCESS_DENIED_ERROR, 1698: // the second: MariaDB, an account without a password
+		if !loggedIn {
 			return Problem{Fatal: true, Text: "the source refuses the login: " + server.Message, Mend: "correct user and password of the source"}, true
 		}
+		// This is how a server answers a replica without the privilege.
+		return Problem{
+			Fatal: true, Text: "the account lacks the privilege REPLICATION SLAVE on the source",
+			Mend: "GRANT REPLICATION SLAVE ON *.* TO the account",
+		}, true
 	case mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR:
-	default:
-		return Problem{}, false
+		return Problem{
+			Fatal: true, Text: "the account lacks a privilege on the source: " + server.Message,
+			Mend: "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the account",
+		}, true
 	}
-	return Problem{
-		Fatal: true, Text: "the account lacks a privilege on the source: " + server.Message,
-		Mend: "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the account",
-	}, true
+	return Problem{}, false
 }
 
 // Check tries everything that following needs and says what is wrong, the worst first; an empty result means that the
@@ -123,7 +128,7 @@ func accessProblem(err error) (Problem, bool) {
 func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]Problem, error) {
 	conn, err := sqltext.Dial(ctx, cfg)
 	if err != nil {
-		if p, ok := accessProblem(err); ok {
+		if p, ok := accessProblem(err, false); ok {
 			return []Problem{p}, nil
 		}
 		return nil, err
@@ -131,7 +136,7 @@ func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]
 	defer conn.Close()
 	src, err := inspect(ctx, conn)
 	if err != nil {
-		if p, ok := accessProblem(err); ok {
+		if p, ok := accessProblem(err, true); ok {
 			return []Problem{p}, nil
 		}
 		return nil, err
@@ -140,7 +145,7 @@ func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]
 	if len(fatalProblems(problems)) == 0 {
 		// Settings are in order, so the stream must start; if it does not, a privilege is missing.
 		if err := tryStream(ctx, cfg, conn, src); err != nil {
-			p, ok := accessProblem(err)
+			p, ok := accessProblem(err, true)
 			if !ok {
 				p = Problem{Fatal: true, Text: fmt.Sprintf("the source's log cannot be read: %v", err)}
 			}

@@ -1,6 +1,10 @@
 package canal
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/binlogcache/binlogcache/schema"
+)
 
 // effect is what a statement in the log can do to followed tables.
 type effect uint8
@@ -17,7 +21,7 @@ const (
 	effectXAEnd
 	effectXACommit
 	effectXARollback
-	// effectCreate makes tables: of those that it names, the ones that are there already stay as they are.
+	// effectCreate makes a table: of the tables that it names, those that are there already stay as they are.
 	effectCreate
 	// effectTables changes the tables that it names.
 	effectTables
@@ -37,6 +41,8 @@ type statement struct {
 	words map[string]bool
 	// qualifiers are the names that stand before a dot: the schemas that it means are among them.
 	qualifiers []string
+	// made is the table of a CREATE TABLE that succeeds only when it was not there before, with schema where it is given.
+	made, madeIn string
 	// ddl is true where definitions may have changed.
 	ddl bool
 	// foreign is true where words are in a character set other than UTF-8, so that a name beyond ASCII may be missed.
@@ -48,6 +54,14 @@ type statement struct {
 // mentions reports that the statement may mean a table of that name.
 func (s *statement) mentions(table string) bool {
 	return s.words[strings.ToLower(table)] || s.foreign && !isASCII(table)
+}
+
+// makes reports that the statement has made that very table; schemaName is its default schema.
+func (s *statement) makes(name schema.Name, schemaName string) bool {
+	if s.madeIn != "" {
+		schemaName = s.madeIn
+	}
+	return strings.EqualFold(s.made, name.Table) && strings.EqualFold(schemaName, name.Schema)
 }
 
 // classify says what the text of a query event can do. It never panics, and what it can't read is effectAll.
@@ -304,10 +318,13 @@ func (c *classifier) user() bool {
 
 func (c *classifier) table(verb string, temporary, replace bool) statement {
 	e := effectTables
+	made, madeIn := "", ""
 	if verb == "CREATE" && !replace {
 		e = effectCreate
+		made, madeIn = c.target()
 	}
 	st := c.tables(e)
+	st.made, st.madeIn = made, madeIn
 	switch {
 	case st.effect == effectAll:
 	case verb == "CREATE" && (st.words["select"] || st.words["with"]):
@@ -318,6 +335,22 @@ func (c *classifier) table(verb string, temporary, replace bool) statement {
 		return c.result(effectNone)
 	}
 	return st
+}
+
+// target looks ahead for the name of the table that a CREATE TABLE makes; none with IF NOT EXISTS.
+func (c *classifier) target() (table, schemaName string) {
+	ahead := c.scanner
+	t := ahead.next()
+	if !t.name() || t.is("IF") {
+		return "", ""
+	}
+	if !ahead.next().isMark(".") {
+		return t.text, ""
+	}
+	if table := ahead.next(); table.name() {
+		return table.text, t.text
+	}
+	return "", ""
 }
 
 // tables collects the names in the rest of the text.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/binlogcache/binlogcache/internal/torture"
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 // statusBlock makes the status block of a query event.
@@ -160,6 +161,23 @@ func TestClassifyBySession(t *testing.T) {
 	// Cut anywhere, a status block is no reason to stop.
 	for n := range plainStatus {
 		parseStatus(plainStatus[:n])
+	}
+}
+
+func TestMakes(t *testing.T) {
+	for sql, want := range map[string]bool{
+		"CREATE TABLE t1 (a INT)":                        true,
+		"CREATE TABLE `S`.`T1` LIKE x":                   true,
+		"CREATE TABLE other.t1 (a INT)":                  false,
+		"CREATE TABLE IF NOT EXISTS t1 (a INT)":          false,
+		"CREATE TABLE x LIKE t1":                         false,
+		"CREATE TABLE x (a INT REFERENCES s.t1)":         false,
+		"/* a */ CREATE /* b */ TABLE /*! t1 */ (a INT)": true,
+	} {
+		st := classify([]byte(sql), plainStatus)
+		if got := st.makes(schema.Name{Schema: "s", Table: "t1"}, "s"); got != want || st.effect != effectCreate {
+			t.Errorf("%q: %v, effect %d", sql, got, st.effect)
+		}
 	}
 }
 

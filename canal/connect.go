@@ -28,8 +28,8 @@ var errSilent = errors.New("no event and no heartbeat")
 // errStalled ends a stream that shows heartbeats but not the source's transactions.
 var errStalled = errors.New("the source has executed transactions that do not come")
 
-// stream reads the log until it ends, and says why it did. The returned error is a *failure.
-func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *source) error {
+// stream reads the log until it ends, and says why it did, and whether anything came at all. The error is a *failure.
+func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *source) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	s := &stream{f: f, ctx: ctx, goal: src.end}
@@ -43,7 +43,7 @@ func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *sourc
 	}
 	syncer, streamer, err := openStream(ctx, src, o, s)
 	if err != nil {
-		return streamFailure(ctx, err)
+		return false, streamFailure(ctx, err)
 	}
 	// Cancelled first, so that the syncer does not wait for the server.
 	defer syncer.Close()
@@ -61,7 +61,7 @@ func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *sourc
 	watcher.Go(func() { f.watch(ctx, cancel, conn, src) })
 
 	_, err = streamer.GetEvent(ctx)
-	return streamFailure(ctx, err)
+	return s.came.Load(), streamFailure(ctx, err)
 }
 
 // streamOptions say how to open a stream.
@@ -125,8 +125,8 @@ func streamFailure(ctx context.Context, err error) error {
 	if fail := (*failure)(nil); errors.As(err, &fail) {
 		return fail
 	}
-	if p, ok := accessProblem(err); ok {
-		return &failure{reason: ReasonSettings, err: p, settings: []Problem{p}}
+	if p, ok := accessProblem(err, true); ok {
+		return &failure{reason: ReasonAccess, err: p, mend: []Problem{p}}
 	}
 	switch code := sqltext.ServerCode(err); {
 	case code == mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && strings.Contains(err.Error(), "same server_"):
@@ -141,7 +141,7 @@ func streamFailure(ctx context.Context, err error) error {
 		return &failure{reason: ReasonStalled, err: err}
 	case errors.Is(err, errAnonymous):
 		p := Problem{Fatal: true, Text: errAnonymous.Error()}
-		return &failure{reason: ReasonSettings, err: p, settings: []Problem{p}}
+		return &failure{reason: ReasonSettings, err: p, mend: []Problem{p}}
 	case errors.Is(err, errSilent):
 		return &failure{reason: ReasonSilent, err: err}
 	}

@@ -19,7 +19,7 @@ import (
 // proxy is a TCP relay to a server, which tests cut, stop and close.
 type proxy struct {
 	listener net.Listener
-	target   string
+	target   atomic.Value // of string: where new connections lead
 	wg       sync.WaitGroup
 	down     atomic.Bool   // new connections are closed at once
 	stalled  atomic.Bool   // nothing is passed on
@@ -36,7 +36,8 @@ func newProxy(t *testing.T, target string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, target: target, conns: map[net.Conn]struct{}{}}
+	p := &proxy{listener: l, conns: map[net.Conn]struct{}{}}
+	p.target.Store(target)
 	p.wg.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -47,7 +48,7 @@ func newProxy(t *testing.T, target string) *proxy {
 				c.Close()
 				continue
 			}
-			s, err := net.Dial("tcp", p.target)
+			s, err := net.Dial("tcp", p.target.Load().(string))
 			if err != nil {
 				c.Close()
 				continue
@@ -376,6 +377,37 @@ func TestResetLog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The source's address leads to another server, which knows nothing of what was applied.
+func TestReplacedServer(t *testing.T) {
+	flavors(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, 'here')")
+		other := testmysql.Private(t, s.Flavor)
+		c := dial(t, other)
+		for _, sql := range []string{
+			"CREATE DATABASE " + r.schema, "USE " + r.schema, strings.TrimSuffix(tableW, ")") + ", x INT)",
+			"INSERT INTO w (id, v, pad) VALUES (1, 1, 'there')",
+		} {
+			if err := c.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := newProxy(t, address(t, s))
+		r.start(p.through, nil)
+		r.same("w")
+		p.target.Store(address(t, other))
+		p.cut()
+		r.eventually("the other server's table is loaded", func() bool { return r.f.Status().Loads > 1 })
+		here := r.conn
+		r.conn = c
+		r.exec("UPDATE w SET v = 2")
+		r.same("w")
+		r.conn = here
+		if n := len(r.f.Status().Reconnects); n != 1 {
+			t.Errorf("reconnects %v", r.f.Status().Reconnects)
+		}
+	})
 }
 
 // Log files are purged before they were read.

@@ -47,6 +47,8 @@ const (
 	silentHeartbeats        = 8
 	// searchTime is how long a source may look for the place in its log: it may have to read a file of many gigabytes.
 	searchTime = 2 * time.Minute
+	// steadyTime is how long a connection must have lasted for the next try not to wait longer than the first.
+	steadyTime = 10 * time.Second
 	// defaultWatch is how often the source is asked whether the stream still shows its log.
 	defaultWatch = 10 * time.Second
 	// unreadableTries is how often a place of the log that can't be read is tried before everything is loaded anew
@@ -138,8 +140,8 @@ func New(cfg Config) (*Follower, error) {
 type failure struct {
 	reason Reason
 	err    error
-	// settings are what has to be mended on the source; following goes on only then.
-	settings []Problem
+	// mend are what has to be mended on the source; at the start that is the end.
+	mend []Problem
 	// anew asks for all tables to be loaded anew.
 	anew bool
 }
@@ -172,8 +174,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	var pause backoff
 	started, anew, unreadable := false, true, 0
 	for {
-		seq := f.pos.mark().seq
-		begun, err := f.follow(ctx, anew)
+		seq, begin := f.pos.mark().seq, time.Now()
+		adopted, came, err := f.follow(ctx, anew)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -181,24 +183,26 @@ func (f *Follower) Run(ctx context.Context) error {
 		if !errors.As(err, &end) {
 			end = &failure{reason: ReasonBug, err: err}
 		}
-		if begun {
-			started, anew = true, false
-		}
+		started = started || came
+		anew = anew && !adopted
 		if f.pos.mark().seq != seq {
 			pause, unreadable = backoff{}, 0
+		}
+		if time.Since(begin) > steadyTime {
+			pause = backoff{}
 		}
 		if end.reason == ReasonUnreadable {
 			if unreadable++; unreadable >= unreadableTries {
 				end.anew, unreadable = true, 0
 			}
 		}
-		if len(end.settings) > 0 {
-			if !started {
-				return joinProblems(end.settings)
-			}
-			// What was written to the log meanwhile can't be relied on.
+		if len(end.mend) > 0 && !started {
+			return joinProblems(end.mend)
+		}
+		if end.reason == ReasonSettings {
+			// What is written to the log meanwhile can't be relied on.
 			anew = true
-			f.suspendAll("the source's settings do not allow it to be followed: " + end.settings[0].Error())
+			f.suspendAll("the source's settings do not allow it to be followed: " + end.err.Error())
 		}
 		if end.anew {
 			anew = true
@@ -231,11 +235,12 @@ func (f *Follower) suspendAll(reason string) {
 	}
 }
 
-// follow is the life of one connection. begun says that it came so far that the log was followed from a known place.
-func (f *Follower) follow(ctx context.Context, anew bool) (begun bool, err error) {
+// follow is the life of one connection. adopted says that the place from which to follow is settled, came that the log was
+// read from there.
+func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, err error) {
 	conn, err := sqltext.Dial(ctx, f.cfg.Source)
 	if err != nil {
-		return false, dialFailure(err)
+		return false, false, dialFailure(err, false)
 	}
 	defer conn.Close()
 	applied, at := f.pos.state()
@@ -247,19 +252,20 @@ func (f *Follower) follow(ctx context.Context, anew bool) (begun bool, err error
 	})
 	src, lack, err := inspectFor(ctx, conn, applied, at, identity)
 	if err != nil {
-		return false, dialFailure(err)
+		return false, false, dialFailure(err, true)
 	}
 	if fatal := fatalProblems(src.problems(f.cfg.Tables)); len(fatal) > 0 {
-		return false, &failure{reason: ReasonSettings, err: fatal[0], settings: fatal}
+		return false, false, &failure{reason: ReasonSettings, err: fatal[0], mend: fatal}
 	}
 	f.adopt(src, lack, anew)
-	return true, f.stream(ctx, conn, src)
+	came, err = f.stream(ctx, conn, src)
+	return true, came, err
 }
 
 // dialFailure sorts the errors of the first questions to the source.
-func dialFailure(err error) error {
-	if p, ok := accessProblem(err); ok {
-		return &failure{reason: ReasonSettings, err: p, settings: []Problem{p}}
+func dialFailure(err error, loggedIn bool) error {
+	if p, ok := accessProblem(err, loggedIn); ok {
+		return &failure{reason: ReasonAccess, err: p, mend: []Problem{p}}
 	}
 	return &failure{reason: ReasonNetwork, err: err}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
@@ -43,6 +44,9 @@ func (f *Follower) runLoader(ctx context.Context) {
 	defer wg.Wait()
 	slots := make(chan struct{}, f.cfg.Loads)
 	listing := make(chan struct{}, 1)
+	var listPace pace
+	var listDue time.Time
+	var listTook atomic.Int64
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -52,12 +56,16 @@ func (f *Follower) runLoader(ctx context.Context) {
 		case <-f.loaderWake:
 		case <-timer.C:
 		}
-		if f.relist.Load() {
+		if f.relist.Load() && time.Until(listDue) <= 0 {
 			select {
 			case listing <- struct{}{}:
 				f.relist.Store(false)
+				// A list can be dear on a server of many tables. Statements that make tables may come often.
+				listDue = time.Now().Add(listPace.wait(time.Now(), time.Duration(listTook.Load())))
 				wg.Go(func() {
+					begin := time.Now()
 					f.listTables(ctx)
+					listTook.Store(int64(time.Since(begin)))
 					<-listing
 					f.wakeLoader()
 				})
@@ -65,6 +73,9 @@ func (f *Follower) runLoader(ctx context.Context) {
 			}
 		}
 		next, waiting := f.startLoads(ctx, &wg, slots)
+		if f.relist.Load() && time.Until(listDue) > 0 && (!waiting || listDue.Before(next)) {
+			next, waiting = listDue, true
+		}
 		if waiting {
 			timer.Reset(max(0, time.Until(next)))
 		}

@@ -19,7 +19,8 @@ const (
 	ReasonGone       Reason = "gone"        // the place in the log is not there any more
 	ReasonReplaced   Reason = "replaced"    // the source's log is another one
 	ReasonServerID   Reason = "server-id"   // another replica has the same server id
-	ReasonSettings   Reason = "settings"    // settings or privileges of the source do not allow it
+	ReasonAccess     Reason = "access"      // the login is refused, or a privilege is missing
+	ReasonSettings   Reason = "settings"    // settings of the source do not allow it
 	ReasonUnreadable Reason = "unreadable"  // an event that can't be read
 	ReasonBug        Reason = "unspecified" // none of these
 )

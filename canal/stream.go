@@ -50,8 +50,8 @@ type stream struct {
 	// goal is where the log ended when the stream began; caughtUp is set when the stream has come there.
 	goal     coordinate
 	caughtUp bool
-	// found is set when the source has come to the place that it was asked for.
-	found atomic.Bool
+	// came is set by the first event, found when the source has come to the place that it was asked for.
+	came, found atomic.Bool
 
 	open bool // a transaction is; the gate is held
 	tx   transaction
@@ -72,6 +72,7 @@ type logFile struct {
 func (s *stream) HandleEvent(ev *replication.BinlogEvent) error {
 	now := time.Now().UnixNano()
 	s.f.heard.Store(now)
+	s.came.Store(true)
 	s.move(ev)
 	if h, ok := ev.Event.(*replication.HeartbeatEvent); ok {
 		s.heartbeat(h, now)

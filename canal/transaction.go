@@ -258,8 +258,11 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 		x.change(st.name)
 	case effectTables, effectCreate:
 		for _, t := range f.tables.all() {
-			// What is there already stays as it is when a table of that name is made, if it is made at all.
-			if st.mentions(t.name.Table) && (st.effect == effectTables || t.feed.Load() == nil) {
+			if !st.mentions(t.name.Table) {
+				continue
+			}
+			// What is there already stays as it is. But when the very table is made, what was there is gone, unseen.
+			if st.effect == effectTables || t.feed.Load() == nil || st.makes(t.name, schemaName) {
 				x.touch(t, reason)
 			}
 		}

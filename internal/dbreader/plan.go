@@ -90,7 +90,9 @@ func (p *plan) makeOrder() {
 			}
 		}
 	}
-	// The optimizer does not use the first characters of a column for looking up or sorting by an expression.
+	// The optimizers don't use hidden indexes, nor the first characters of a column for looking up or sorting by an
+	// expression.
+	p.walk = p.walk || p.index.Hidden
 	for _, part := range p.order {
 		p.walk = p.walk || part.Prefix > 0
 	}

@@ -121,7 +121,8 @@ func (r *Reader) Load(ctx context.Context, schemaName, table string) (*schema.Ta
 //
 // When a value can't be converted to the text that its column would hold (rowcodec.ErrPass), the server is sent the
 // value as it is, and converts it as it would for storing it; on partitioned tables and for invisible columns it
-// compares the value as a string literal instead.
+// compares the value as a string literal instead. MySQL refuses some texts that it could only store as a zero value, with
+// error 1210.
 //
 // Errors are the package's own, the cause of ctx when that ended, and *mysql.MyError for what the server refuses. Rows
 // may have been given before an error.
