@@ -2,8 +2,9 @@
 // index gives, which is what the memory gives and what the HandlerSocket plugin gave.
 //
 // Nearly all searches are one SELECT that forces the index (select.go). Where SQL has no exact or no fast word for a walk
-// of the index, a HANDLER statement does it (handler.go): on indexes over the first characters of a column, on tables
-// without a key that orders equal rows, and for request values whose conversion only the server knows.
+// of the index, a HANDLER statement does it (handler.go): on indexes over the first characters of a column and
+// hidden ones, backwards on indexes of mixed directions, on tables without a key that orders equal rows, and for request
+// values whose conversion only the server knows.
 //
 // A Reader starts no goroutines; it runs in those of its callers.
 package dbreader
