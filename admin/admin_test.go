@@ -263,7 +263,7 @@ func TestOtherSites(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	r := sample()
-	for range 3 { // again and again on the same address
+	for _, profiling := range []bool{false, false, true} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -275,16 +275,22 @@ func TestRun(t *testing.T) {
 		if _, body := get(t, url+"/livez"); body != "ok\n" {
 			t.Errorf("livez says %q", body)
 		}
-		// A profile under way is cut off at the end.
 		profile := make(chan struct{})
-		go func() {
-			defer close(profile)
-			if resp, err := http.Get(url + "/debug/pprof/trace?seconds=60"); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-		}()
-		time.Sleep(50 * time.Millisecond)
+		if profiling { // which is cut off at the end
+			answered := make(chan struct{})
+			go func() {
+				defer close(profile)
+				resp, err := http.Get(url + "/debug/pprof/trace?seconds=60")
+				close(answered)
+				if err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			}()
+			<-answered
+		} else {
+			close(profile)
+		}
 		start := time.Now()
 		cancel()
 		if err := <-ended; err != nil {

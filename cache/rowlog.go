@@ -24,12 +24,29 @@ const (
 	rowHeadBytes = 16 // version u64, row id u32, length u32
 	noRow        = ^uint32(0)
 	noChunk      = ^uint32(0)
-	slotFree     = uint64(1) << 63
 	slotBytes    = 8
 	slotShift    = 17 // slots of a block
 	slotMask     = 1<<slotShift - 1
 	slotFirst    = 64
 )
+
+// slot says where a row is: bit 63 is set when the id is free, the low half is then the next free id. Else the chunk
+// (27 bits: all of them would be 8 TiB at the least), the length of the row (16 bits, all set when it is larger than fits)
+// and the offset in the chunk (20 bits) follow. The length is here as well as before the row so that reading a row does not wait for that.
+type slot uint64
+
+const (
+	slotFree slot = 1 << 63
+	slotLong      = 1<<16 - 1
+)
+
+func makeSlot(chunk uint32, off, length int) slot {
+	return slot(chunk)<<36 | slot(min(length, slotLong))<<20 | slot(off)
+}
+
+func (s slot) chunk() uint32 { return uint32(s >> 36) }
+func (s slot) off() int      { return int(s & (1<<20 - 1)) }
+func (s slot) length() int   { return int(s >> 20 & slotLong) }
 
 // rowLog keeps the rows of a table: a log of chunks without pointers, and a table of slots that finds a row by its id.
 // A row that changes is written anew at the end of the log unless its length is the same; the bytes that it leaves are
@@ -49,7 +66,7 @@ type rowLog struct {
 	victim   uint32 // the chunk that is being rewritten, or noChunk
 	victimAt int    // how far that has got
 
-	slots    blockArray // of u64: chunk u31 << 32 | offset u32, or slotFree | next free id
+	slots    blockArray // by id
 	ids      uint32     // ids ever given out
 	freeID   uint32     // first of the free ids, or noRow
 	rows     int
@@ -87,27 +104,34 @@ func (l *rowLog) reset() {
 
 // get returns the row with that id, which must be in use.
 func (l *rowLog) get(id uint32) (rowcodec.Row, uint64) {
-	slot := l.slot(id)
-	b := l.chunks[slot>>32].buf[uint32(slot):]
-	n := binary.LittleEndian.Uint32(b[12:])
+	b, n := l.entry(l.slot(id))
 	return rowcodec.Row(b[rowHeadBytes : rowHeadBytes+n : rowHeadBytes+n]), binary.LittleEndian.Uint64(b)
 }
 
 // version returns the version of the row with that id.
 func (l *rowLog) version(id uint32) uint64 {
-	slot := l.slot(id)
-	return binary.LittleEndian.Uint64(l.chunks[slot>>32].buf[uint32(slot):])
+	b, _ := l.entry(l.slot(id))
+	return binary.LittleEndian.Uint64(b)
+}
+
+// entry returns the memory from a row's head on, and the length of the row.
+func (l *rowLog) entry(s slot) (b []byte, n int) {
+	b = l.chunks[s.chunk()].buf[s.off():]
+	if n = s.length(); n == slotLong {
+		n = int(binary.LittleEndian.Uint32(b[12:]))
+	}
+	return b, n
 }
 
 // inUse tells whether a row has that id.
 func (l *rowLog) inUse(id uint32) bool { return id < l.ids && l.slot(id)&slotFree == 0 }
 
-func (l *rowLog) slot(id uint32) uint64 {
-	return binary.LittleEndian.Uint64(l.slots.blocks[id>>slotShift][id&slotMask*slotBytes:])
+func (l *rowLog) slot(id uint32) slot {
+	return slot(binary.LittleEndian.Uint64(l.slots.blocks[id>>slotShift][id&slotMask*slotBytes:]))
 }
 
-func (l *rowLog) setSlot(id uint32, slot uint64) {
-	binary.LittleEndian.PutUint64(l.slots.blocks[id>>slotShift][id&slotMask*slotBytes:], slot)
+func (l *rowLog) setSlot(id uint32, s slot) {
+	binary.LittleEndian.PutUint64(l.slots.blocks[id>>slotShift][id&slotMask*slotBytes:], uint64(s))
 }
 
 // add stores a new row and returns its id.
@@ -133,14 +157,14 @@ func (l *rowLog) add(row rowcodec.Row, version uint64) (uint32, error) {
 
 // set replaces the row with that id.
 func (l *rowLog) set(id uint32, row rowcodec.Row, version uint64) {
-	slot := l.slot(id)
-	b := l.chunks[slot>>32].buf[uint32(slot):]
-	if n := int(binary.LittleEndian.Uint32(b[12:])); n == len(row) {
+	s := l.slot(id)
+	b, n := l.entry(s)
+	if n == len(row) {
 		binary.LittleEndian.PutUint64(b, version)
 		copy(b[rowHeadBytes:], row)
 		return
 	}
-	l.kill(slot)
+	l.kill(s)
 	l.append(id, row, version)
 	l.compact(rowHeadBytes + len(row))
 }
@@ -153,7 +177,7 @@ func (l *rowLog) remove(id uint32) {
 	}
 	l.rows--
 	size := l.kill(l.slot(id))
-	l.setSlot(id, slotFree|uint64(l.freeID))
+	l.setSlot(id, slotFree|slot(l.freeID))
 	l.freeID = id
 	l.compact(size)
 }
@@ -167,7 +191,7 @@ func (l *rowLog) append(id uint32, row rowcodec.Row, version uint64) {
 	binary.LittleEndian.PutUint32(b[8:], id)
 	binary.LittleEndian.PutUint32(b[12:], uint32(len(row)))
 	copy(b[rowHeadBytes:], row)
-	l.setSlot(id, uint64(n)<<32|uint64(off))
+	l.setSlot(id, makeSlot(n, off, len(row)))
 	l.live += int64(size)
 }
 
@@ -276,10 +300,11 @@ func (l *rowLog) freeChunk(n uint32) {
 }
 
 // kill counts the row at a place of the log as dead and returns its size there.
-func (l *rowLog) kill(slot uint64) int {
-	n := uint32(slot >> 32)
+func (l *rowLog) kill(s slot) int {
+	n := s.chunk()
 	c := &l.chunks[n]
-	size := rowHeadBytes + int(binary.LittleEndian.Uint32(c.buf[uint32(slot)+12:]))
+	_, length := l.entry(s)
+	size := rowHeadBytes + length
 	l.live -= int64(size)
 	c.dead += size
 	if c.at >= 0 {
@@ -333,11 +358,10 @@ func (l *rowLog) compact(wrote int) {
 		b := from.buf[l.victimAt:]
 		id := binary.LittleEndian.Uint32(b[8:])
 		size := rowHeadBytes + int(binary.LittleEndian.Uint32(b[12:]))
-		place := uint64(victim)<<32 | uint64(l.victimAt)
-		if l.slot(id) == place {
+		if l.slot(id) == makeSlot(victim, l.victimAt, size-rowHeadBytes) {
 			n, off := l.room(size)
 			copy(l.chunks[n].buf[off:], b[:size])
-			l.setSlot(id, uint64(n)<<32|uint64(off))
+			l.setSlot(id, makeSlot(n, off, size-rowHeadBytes))
 			l.chunks[victim].dead += size
 		}
 		l.victimAt += size

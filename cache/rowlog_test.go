@@ -19,8 +19,10 @@ func checkLog(t testing.TB, l *rowLog) {
 			continue
 		}
 		rows++
-		slot := l.slot(id)
-		b := l.chunks[slot>>32].buf[uint32(slot):]
+		b, n := l.entry(l.slot(id))
+		if n != int(binary.LittleEndian.Uint32(b[12:])) {
+			t.Fatalf("slot %d has the length %d", id, n)
+		}
 		if got := binary.LittleEndian.Uint32(b[8:]); got != id {
 			t.Fatalf("slot %d points at the row of %d", id, got)
 		}

@@ -93,24 +93,17 @@ func (p *u64Page) countLess(k uint64, first, end int) int {
 	return first
 }
 
-// child returns the child of an inner page for key k.
-func (p *u64Page) child(k uint64) int {
+// find is countLess for the entries from first on of a page whose keys are from lo up to but not including hi. It looks
+// first where k would be if the keys were evenly spread, as the values of AUTO_INCREMENT are: that touches one or two
+// cache lines of a page where halving touches six.
+func (p *u64Page) find(k, lo, hi uint64, first int) int {
 	n := p.n()
-	i := p.countLess(k, 1, n)
-	if i == n || p.key(i) != k {
-		i--
+	if first == n {
+		return n
 	}
-	return i
-}
-
-// find returns the number of keys below k in a leaf whose keys are from lo up to but not including hi. It looks first
-// where k would be if the keys were evenly spread, as the values of AUTO_INCREMENT are: that touches one or two cache
-// lines of a leaf where halving touches six.
-func (p *u64Page) find(k, lo, hi uint64) int {
-	n := p.n()
 	high, low := bits.Mul64(k-lo, uint64(n))
 	guess, _ := bits.Div64(high, low, hi-lo)
-	at, step := int(guess), 1
+	at, step := max(int(guess), first), 1
 	if p.key(at) < k {
 		for at+step < n && p.key(at+step) < k {
 			at += step
@@ -118,11 +111,11 @@ func (p *u64Page) find(k, lo, hi uint64) int {
 		}
 		return p.countLess(k, at+1, min(at+step, n))
 	}
-	for at-step >= 0 && p.key(at-step) >= k {
+	for at-step >= first && p.key(at-step) >= k {
 		at -= step
 		step *= 2
 	}
-	return p.countLess(k, max(at-step+1, 0), at)
+	return p.countLess(k, max(at-step+1, first), at)
 }
 
 // u64Tree is a B+tree over keys of one fixed width of at most eight bytes, held as integers whose order is that of the
@@ -181,27 +174,36 @@ func u64Key(b []byte) uint64 {
 // locate returns the leaf for key k and the number of its keys below k. It notes its way in path unless that is nil.
 func (t *u64Tree) locate(k uint64, path *[treeMaxDepth]treeStep) (page uint32, pos int) {
 	page = t.root
-	var lo, hi uint64
+	var lo, hi uint64 // bounds of the keys of page, where there are any
 	var haveLo, haveHi bool
-	for i := range t.height {
+	for i := 0; ; i++ {
 		p := t.at(page)
-		c := p.child(k)
-		if c > 0 {
-			lo, haveLo = p.key(c), true
+		n, first := p.n(), 0
+		if i < t.height {
+			first = 1
 		}
-		if c+1 < p.n() {
-			hi, haveHi = p.key(c+1), true
+		if haveLo && haveHi {
+			pos = p.find(k, lo, hi, first)
+		} else {
+			pos = p.countLess(k, first, n)
+		}
+		if i == t.height {
+			return page, pos
+		}
+		if pos == n || p.key(pos) != k {
+			pos--
+		}
+		if pos > 0 {
+			lo, haveLo = p.key(pos), true
+		}
+		if pos+1 < n {
+			hi, haveHi = p.key(pos+1), true
 		}
 		if path != nil {
-			path[i] = treeStep{page: page, pos: c}
+			path[i] = treeStep{page: page, pos: pos}
 		}
-		page = p.value(c)
+		page = p.value(pos)
 	}
-	p := t.at(page)
-	if haveLo && haveHi {
-		return page, p.find(k, lo, hi)
-	}
-	return page, p.countLess(k, 0, p.n()) // the first or the last leaf
 }
 
 func (t *u64Tree) get(key []byte) (uint32, bool) {

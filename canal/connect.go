@@ -29,17 +29,14 @@ var errSilent = errors.New("no event and no heartbeat")
 var errStalled = errors.New("the source has executed transactions that do not come")
 
 // stream reads the log until it ends, and says why it did, and whether anything came at all. The error is a *failure.
-func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *source) (came bool, err error) {
+func (f *Follower) stream(parent context.Context, src *source, serverID uint32) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	s := &stream{f: f, ctx: ctx, goal: src.end}
 	defer s.close()
 	o := streamOptions{
-		source: f.cfg.Source, serverID: f.cfg.ServerID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
+		source: f.cfg.Source, serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
 		silent: func() { cancel(errSilent) }, found: &s.found,
-	}
-	if o.serverID == 0 {
-		o.serverID = freeServerID(ctx, conn)
 	}
 	syncer, streamer, err := openStream(ctx, src, o, s)
 	if err != nil {
@@ -58,7 +55,7 @@ func (f *Follower) stream(parent context.Context, conn *sqltext.Conn, src *sourc
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
 	defer cancel(nil)
-	watcher.Go(func() { f.watch(ctx, cancel, conn, src) })
+	watcher.Go(func() { f.watch(ctx, cancel, src) })
 
 	_, err = streamer.GetEvent(ctx)
 	return s.came.Load(), streamFailure(ctx, err)
@@ -152,25 +149,33 @@ func streamFailure(ctx context.Context, err error) error {
 	return &failure{reason: ReasonUnreadable, err: err}
 }
 
+// mostStrays is how often in a row the source's address must lead to another server than the stream's before that one is
+// followed: an address that leads now here, now there is no reason to go to and fro.
+const mostStrays = 3
+
 // watch asks the source now and then whether the stream shows its log. A reset of the log leaves a stream waiting for
-// ever, in the belief that nothing happens.
-func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, conn *sqltext.Conn, src *source) {
+// ever, in the belief that nothing happens; so does a server that is no longer the one behind the source's address.
+func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, src *source) {
 	var before *source
 	var seq uint64
 	var heard int64
+	strays := 0
 	for {
 		if sleep(ctx, f.watchEvery) != nil {
 			return
 		}
 		applied, at := f.pos.state()
-		now, lack, err := inspectFor(ctx, conn, applied, at, src.identity)
+		now, lack, err := f.look(ctx, applied, at, src.identity)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			// The stream may be well all the same, and the next connection asks again.
-			if conn.Broken() {
-				f.log.Debug("the source cannot be watched", "err", err)
+			f.log.Debug("the source cannot be watched", "err", err)
+			continue
+		case now.identity != src.identity:
+			if strays++; strays >= mostStrays {
+				cancel(&failure{reason: ReasonReplaced, err: errors.New("the source's address leads to another server now")})
 				return
 			}
 			continue
@@ -178,6 +183,7 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, co
 			cancel(&failure{reason: ReasonReplaced, err: errors.New(lack), anew: true})
 			return
 		}
+		strays = 0
 		f.state.set(func(s *state) { s.source = now })
 		m := f.pos.mark()
 		// Nothing came for a whole round although something was there to come.
@@ -188,6 +194,16 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, co
 		}
 		before, seq, heard = now, m.seq, f.lastEvent.Load()
 	}
+}
+
+// look is inspectFor over a connection of its own, which leads to where the source's address leads now.
+func (f *Follower) look(ctx context.Context, applied gtidSet, at coordinate, identity string) (*source, string, error) {
+	c, err := sqltext.Dial(ctx, f.cfg.Source)
+	if err != nil {
+		return nil, "", err
+	}
+	defer c.Close()
+	return inspectFor(ctx, c, applied, at, identity)
 }
 
 // freeServerID chooses a random number for the follower that none of the source's replicas has, as far as the account may
@@ -263,12 +279,16 @@ type watchedConn struct {
 	options streamOptions
 }
 
+// SetReadDeadline does nothing: Read sets its own. The syncer sets one when it is closed; were that an error, because the
+// connection is closed already, it would write to what its reader still uses.
+func (c *watchedConn) SetReadDeadline(time.Time) error { return nil }
+
 func (c *watchedConn) Read(b []byte) (int, error) {
 	limit := silentHeartbeats * c.options.heartbeat
 	if !c.options.found.Load() {
 		limit = max(limit, searchTime)
 	}
-	if err := c.SetReadDeadline(time.Now().Add(limit)); err != nil {
+	if err := c.Conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(b)

@@ -128,10 +128,10 @@ func address(t *testing.T, s testmysql.Server) string {
 
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(60 * time.Second)
 	for !ok() {
 		if time.Now().After(deadline) {
-			r.fail("not within 30 s: %s", what)
+			r.fail("not within 60 s: %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -379,35 +379,42 @@ func TestResetLog(t *testing.T) {
 	}
 }
 
-// The source's address leads to another server, which knows nothing of what was applied.
+// The source's address leads to another server, which knows nothing of what was applied; the old connections end, or go
+// on to the old server.
 func TestReplacedServer(t *testing.T) {
-	flavors(t, func(t *testing.T, s testmysql.Server) {
-		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, 'here')")
-		other := testmysql.Private(t, s.Flavor)
-		c := dial(t, other)
-		for _, sql := range []string{
-			"CREATE DATABASE " + r.schema, "USE " + r.schema, strings.TrimSuffix(tableW, ")") + ", x INT)",
-			"INSERT INTO w (id, v, pad) VALUES (1, 1, 'there')",
-		} {
-			if err := c.Exec(t.Context(), sql); err != nil {
-				t.Fatal(err)
-			}
-		}
-		p := newProxy(t, address(t, s))
-		r.start(p.through, nil)
-		r.same("w")
-		p.target.Store(address(t, other))
-		p.cut()
-		r.eventually("the other server's table is loaded", func() bool { return r.f.Status().Loads > 1 })
-		here := r.conn
-		r.conn = c
-		r.exec("UPDATE w SET v = 2")
-		r.same("w")
-		r.conn = here
-		if n := len(r.f.Status().Reconnects); n != 1 {
-			t.Errorf("reconnects %v", r.f.Status().Reconnects)
-		}
-	})
+	for _, cut := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cut=%v", cut), func(t *testing.T) {
+			flavors(t, func(t *testing.T, s testmysql.Server) {
+				r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, 'here')")
+				other := testmysql.Private(t, s.Flavor)
+				c := dial(t, other)
+				for _, sql := range []string{
+					"CREATE DATABASE " + r.schema, "USE " + r.schema, strings.TrimSuffix(tableW, ")") + ", x INT)",
+					"INSERT INTO w (id, v, pad) VALUES (1, 1, 'there')",
+				} {
+					if err := c.Exec(t.Context(), sql); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p := newProxy(t, address(t, s))
+				r.start(p.through, func(f *Follower) { f.watchEvery = 50 * time.Millisecond })
+				r.same("w")
+				p.target.Store(address(t, other))
+				if cut {
+					p.cut()
+				}
+				r.eventually("the other server's table is loaded", func() bool { return r.f.Status().Loads > 1 })
+				here := r.conn
+				r.conn = c
+				r.exec("UPDATE w SET v = 2")
+				r.same("w")
+				r.conn = here
+				if got := r.f.Status().Reconnects; len(got) != 1 || !cut && got[ReasonReplaced] != 1 {
+					t.Errorf("reconnects %v", got)
+				}
+			})
+		})
+	}
 }
 
 // Log files are purged before they were read.

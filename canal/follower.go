@@ -74,9 +74,12 @@ type Follower struct {
 	watchEvery             time.Duration
 	mostRows               int // of a piece of a snapshot
 
-	// prepared and lastFile belong to the stream's goroutine, and to Run while there is none.
+	// prepared and made belong to the stream's goroutine, and to Run while there is none. made has the times at which the
+	// log files that were read lately were made, to know them again.
 	prepared prepared
-	lastFile logFile
+	made     map[string]uint32
+	// warned are the problems that were logged; Run's own.
+	warned map[string]bool
 
 	// heard is when the last event came, idle when the source is known to have had nothing more. Unix nanoseconds.
 	// lastEvent is like heard, without heartbeats.
@@ -124,6 +127,7 @@ func New(cfg Config) (*Follower, error) {
 	f := &Follower{
 		cfg: cfg, log: cfg.Logger, gate: make(gate, 1), loaderWake: make(chan struct{}, 1),
 		tables: registry{tables: map[schema.Name]*table{}}, watchEvery: defaultWatch, mostRows: maxChunk,
+		warned: map[string]bool{}, made: map[string]uint32{},
 	}
 	// Versions of one process must not look like those of the one before it.
 	f.pos.epoch = uint16(rand.UintN(1 << 15))
@@ -254,11 +258,23 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 	if err != nil {
 		return false, false, dialFailure(err, true)
 	}
-	if fatal := fatalProblems(src.problems(f.cfg.Tables)); len(fatal) > 0 {
+	problems := src.problems(f.cfg.Tables)
+	if fatal := fatalProblems(problems); len(fatal) > 0 {
 		return false, false, &failure{reason: ReasonSettings, err: fatal[0], mend: fatal}
 	}
+	for _, p := range problems {
+		if !f.warned[p.Text] {
+			f.warned[p.Text] = true
+			f.log.Warn(p.Text, "mend", p.Mend)
+		}
+	}
+	serverID := f.cfg.ServerID
+	if serverID == 0 {
+		serverID = freeServerID(ctx, conn)
+	}
+	conn.Close()
 	f.adopt(src, lack, anew)
-	came, err = f.stream(ctx, conn, src)
+	came, err = f.stream(ctx, src, serverID)
 	return true, came, err
 }
 
@@ -280,25 +296,7 @@ func (f *Follower) adopt(src *source, lack string, anew bool) {
 		s.source = src
 	})
 	if was.identity != src.identity {
-		if was.identity != "" {
-			f.log.Warn("the source is another server now", "was", was.identity, "is", src.identity)
-		}
-		f.lastFile = logFile{}
-		cfg := *f.cfg.Source
-		before := cfg.Init
-		cfg.Init = func(ctx context.Context, c *sqltext.Conn) error {
-			if before != nil {
-				if err := before(ctx, c); err != nil {
-					return err
-				}
-			}
-			return checkIdentity(ctx, c, src.identity)
-		}
-		// Two connections for a load that reads its table in one SELECT, one for the list of tables.
-		if old := f.pool.Swap(sqltext.NewPool(&cfg, 2*f.cfg.Loads+1, f.log)); old != nil {
-			old.Close()
-		}
-		f.pos.leave(src.end)
+		f.lead(src)
 	}
 	reason := "the follower starts"
 	switch {
@@ -314,6 +312,15 @@ func (f *Follower) adopt(src *source, lack string, anew bool) {
 		f.restart(src, reason)
 		return
 	}
+	if was.identity != src.identity {
+		f.log.Warn("the source is another server now", "was", was.identity, "is", src.identity)
+		// What the other server has shown to loads under way need not be what this one has.
+		for _, t := range f.tables.all() {
+			if t.loading() {
+				f.reload(t, "the source is another server now")
+			}
+		}
+	}
 	if was.vars["innodb_native_foreign_keys"] != src.vars["innodb_native_foreign_keys"] {
 		// Which tables can be kept depends on it.
 		for _, t := range f.tables.all() {
@@ -322,11 +329,35 @@ func (f *Follower) adopt(src *source, lack string, anew bool) {
 	}
 }
 
+// lead makes all further connections lead to that very server.
+func (f *Follower) lead(src *source) {
+	cfg := *f.cfg.Source
+	before := cfg.Init
+	cfg.Init = func(ctx context.Context, c *sqltext.Conn) error {
+		if before != nil {
+			if err := before(ctx, c); err != nil {
+				return err
+			}
+		}
+		// A server may have READ UNCOMMITTED for its default.
+		if err := c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
+			return err
+		}
+		return checkIdentity(ctx, c, src.identity)
+	}
+	// Two connections for a load that reads its table in one SELECT, one for the list of tables.
+	if old := f.pool.Swap(sqltext.NewPool(&cfg, 2*f.cfg.Loads+1, f.log)); old != nil {
+		old.Close()
+	}
+	clear(f.made)
+	f.pos.leave(src.end)
+}
+
 // restart gives up everything and begins at the end of the source's log.
 func (f *Follower) restart(src *source, reason string) {
 	f.suspendAll(reason)
 	f.prepared = prepared{}
-	f.lastFile = logFile{}
+	clear(f.made)
 	f.cfg.Sink.SchemaChanged("", "")
 	f.pos.reset(src.start, src.end)
 	f.idle.Store(src.asked.UnixNano()) // tables loaded from now on are not older

@@ -227,7 +227,7 @@ func (f *Follower) discover(name schema.Name) {
 	if isNew || again {
 		t.phase = phaseSuspended
 		t.due = time.Now()
-		f.log.Info("table found", "table", name.String())
+		f.log.Debug("table found", "table", name.String())
 		f.cfg.Sink.Suspend(name.Schema, name.Table, "waits to be loaded")
 	}
 	t.mu.Unlock()

@@ -345,7 +345,7 @@ func (r *rig) stop() {
 		r.t.Errorf("Run has not ended")
 		return
 	}
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 5*time.Second {
 		r.t.Errorf("Run took %v to end", took)
 	}
 	if r.err != nil {

@@ -60,7 +60,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.attach(ctx); err != nil {
 		return err
 	}
-	a.f.log.Info("loading table", "table", a.t.name.String(), "rows_about", a.total)
+	a.f.log.Debug("loading table", "table", a.t.name.String(), "rows_about", a.total)
 	var err error
 	if !chunkable(a.def) {
 		err = a.copyWhole(ctx)

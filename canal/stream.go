@@ -37,6 +37,9 @@ func (g gate) release() { <-g }
 // GTID flags of MariaDB that go-mysql has no names for.
 const mariadbPreparedXA = 0x40
 
+// mostFiles bounds the log files that are remembered.
+const mostFiles = 100
+
 // mostNames bounds the stream's cache of names that it has looked up.
 const mostNames = 20_000
 
@@ -60,12 +63,6 @@ type stream struct {
 	names        map[string]*table
 	namesVersion uint64
 	scratch      []byte
-}
-
-// logFile is what is remembered of the log file that was read last, to know it again after a reconnect.
-type logFile struct {
-	name    string
-	created uint32
 }
 
 // HandleEvent takes one event; an error ends the connection. It is replication.EventHandler.
@@ -163,12 +160,14 @@ func (s *stream) rotate(h *replication.EventHeader, e *replication.RotateEvent) 
 // describe takes the description that each log file begins with. Its time is that of the file's making.
 func (s *stream) describe(h *replication.EventHeader) error {
 	s.abandon("the server restarted within a transaction")
-	known := &s.f.lastFile
-	if known.name == s.file && known.created != 0 && h.Timestamp != 0 && known.created != h.Timestamp {
-		return fmt.Errorf("%w: its file %s has been made anew", errHistory, s.file)
-	}
 	if h.Timestamp != 0 {
-		*known = logFile{s.file, h.Timestamp}
+		if made, known := s.f.made[s.file]; known && made != h.Timestamp {
+			return fmt.Errorf("%w: its file %s has been made anew", errHistory, s.file)
+		}
+		if len(s.f.made) >= mostFiles {
+			clear(s.f.made)
+		}
+		s.f.made[s.file] = h.Timestamp
 	}
 	s.between()
 	return nil

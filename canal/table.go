@@ -3,6 +3,7 @@ package canal
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,9 @@ type Sink interface {
 
 // Target takes the content of one table, from one Load to the next Load, Suspend, Refuse or Remove of it. After that, and
 // after an error, its methods are still called now and then: they do nothing but return an error. An error while
-// the Target is the present one has the table suspended and loaded anew, or refused when it wraps ErrRefused. The memory
-// of rows belongs to the caller again when a method has returned.
+// the Target is the present one has the table suspended and loaded anew, or refused when it wraps ErrRefused. Apply may
+// come at the same time as one of the other methods. The memory of rows belongs to the caller again when a method has
+// returned.
 type Target interface {
 	// Apply applies all changes that one transaction made to the table, in order, for readers at once. The error may be
 	// that they do not fit the content (a gap in the log).
@@ -160,11 +162,11 @@ func (f *Follower) suspendLocked(t *table, reason string) {
 	if t.phase == phaseAbsent {
 		return // it is looked for again; until then there is nothing to suspend
 	}
-	if t.phase == phaseSuspended {
-		f.log.Debug("table stays suspended", "table", t.name.String(), "reason", reason)
-	} else {
-		f.log.Info("table suspended", "table", t.name.String(), "reason", reason)
+	level := slog.LevelInfo
+	if t.phase == phaseSuspended || t.phase == phaseUnknown {
+		level = slog.LevelDebug // nothing is lost by it
 	}
+	f.log.Log(context.Background(), level, "table suspended", "table", t.name.String(), "reason", reason)
 	t.phase = phaseSuspended
 	f.cfg.Sink.Suspend(t.name.Schema, t.name.Table, reason)
 }
@@ -186,6 +188,13 @@ func (f *Follower) requestLoad(tables ...*table) {
 func (f *Follower) reload(t *table, reason string) {
 	f.suspend(t, reason)
 	f.requestLoad(t)
+}
+
+// loading reports that a load of the table is under way.
+func (t *table) loading() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.attempt != nil
 }
 
 // registry holds the followed tables. Tables are never taken out: one that is gone may come back.

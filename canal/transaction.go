@@ -25,9 +25,8 @@ type transaction struct {
 	skip bool
 	// group is set where an event of its own ends the transaction: it is not a single statement.
 	group bool
-	// prepared is set for XA transactions, whose end in the log is only their preparation; xid is their name.
+	// prepared is set for XA transactions, whose end in the log is only their preparation.
 	prepared bool
-	xid      string
 
 	arena  *rowcodec.Arena
 	bytes  int64

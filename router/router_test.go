@@ -545,8 +545,10 @@ func TestUnavailableDatabase(t *testing.T) {
 		t.Errorf("Open: %v", err)
 	}
 	// A table whose definition is known: errors are counted.
-	def := &schema.Table{Schema: "s", Name: "t", Key: 0, Columns: []schema.Column{{Name: "id", Kind: schema.KindInt, Bytes: 4}},
-		Indexes: []schema.Index{{Name: "PRIMARY", Unique: true, BTree: true, Parts: []schema.Part{{Column: 0}}}}}
+	def := &schema.Table{
+		Schema: "s", Name: "t", Key: 0, Columns: []schema.Column{{Name: "id", Kind: schema.KindInt, Bytes: 4}},
+		Indexes: []schema.Index{{Name: "PRIMARY", Unique: true, BTree: true, Parts: []schema.Part{{Column: 0}}}},
+	}
 	r.mu.Lock()
 	tab := r.install(schema.Name{Schema: "s", Table: "t"}, def)
 	r.mu.Unlock()

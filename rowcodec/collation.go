@@ -7,9 +7,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/binlogcache/binlogcache/schema"
 	"vitess.io/vitess/go/mysql/collations"
 	"vitess.io/vitess/go/mysql/collations/colldata"
+
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 // collation orders the texts of one collation.
@@ -156,14 +157,10 @@ func (c *collation) equal(a, b []byte) bool {
 	if string(a) == string(b) {
 		return true
 	}
-	if n := len(a) + len(b); n > 64 && (len(a) > 8*len(b) || len(b) > 8*len(a)) {
-		return false // no character weighs as much as that
-	}
 	// A mark at the end, which no collation ignores, keeps trailing blanks from being padded away.
-	var textA, textB, keyA, keyB [96]byte
-	ka, errA := c.order.appendKey(keyA[:0], append(append(textA[:0], a...), '.'))
-	kb, errB := c.order.appendKey(keyB[:0], append(append(textB[:0], b...), '.'))
-	return errA == nil && errB == nil && string(ka) == string(kb)
+	keyA, errA := c.order.appendKey(nil, append(bytes.Clone(a), '.'))
+	keyB, errB := c.order.appendKey(nil, append(bytes.Clone(b), '.'))
+	return errA == nil && errB == nil && bytes.Equal(keyA, keyB)
 }
 
 // binaryCollation is that of BINARY, VARBINARY and the BLOBs.

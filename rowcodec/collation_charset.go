@@ -1,7 +1,7 @@
 package rowcodec
 
-// charset tells the characters of a character set apart. All of those here have ASCII, and no byte below 0x80 is part of
-// another character.
+// charset tells the characters of a character set apart. In all of those here a blank is the byte 0x20, and no byte below
+// 0x80 is part of another character.
 type charset struct {
 	name string
 	// length returns the number of bytes of the well-formed character that v, which is not empty, begins with, or 0.

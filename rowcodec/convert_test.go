@@ -69,19 +69,23 @@ var convertKinds = []struct {
 	{"BIT(64)", schema.Column{Kind: schema.KindBit, Length: 64}, "text"},
 	{
 		"ENUM('small','big','5','Ünit','x y') CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
-		schema.Column{Kind: schema.KindEnum, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_general_ci"}, "member",
+		schema.Column{Kind: schema.KindEnum, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_general_ci"},
+		"member",
 	},
 	{
 		"ENUM('small','big','5','Ünit','x y') CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-		schema.Column{Kind: schema.KindEnum, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_bin"}, "member",
+		schema.Column{Kind: schema.KindEnum, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_bin"},
+		"member",
 	},
 	{
 		"ENUM('small','big','5','Ünit','x y') CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
-		schema.Column{Kind: schema.KindEnum, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_unicode_ci"}, "member",
+		schema.Column{Kind: schema.KindEnum, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_unicode_ci"},
+		"member",
 	},
 	{
 		"SET('small','big','5','Ünit','x y') CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
-		schema.Column{Kind: schema.KindSet, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_general_ci"}, "member",
+		schema.Column{Kind: schema.KindSet, Members: members("small", "big", "5", "Ünit", "x y"), Charset: "utf8mb4", Collation: "utf8mb4_general_ci"},
+		"member",
 	},
 }
 

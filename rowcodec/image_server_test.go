@@ -180,14 +180,20 @@ func setOf(n int) string {
 	return "SET(" + strings.Join(labels, ",") + ")"
 }
 
-var datetimeEdges = []string{"'0000-00-00 00:00:00'", "'1000-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'", "'2024-00-00 00:00:00.000001'",
-	"'2024-02-29 12:00:00.5'", "'0001-01-00 23:00:59.1'", "'0000-01-01 00:00:00.123456'"}
+var datetimeEdges = []string{
+	"'0000-00-00 00:00:00'", "'1000-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'", "'2024-00-00 00:00:00.000001'",
+	"'2024-02-29 12:00:00.5'", "'0001-01-00 23:00:59.1'", "'0000-01-01 00:00:00.123456'",
+}
 
-var timestampEdges = []string{"'0000-00-00 00:00:00'", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07.999999'", "'2000-02-29 23:59:59.000001'",
-	"'1970-01-01 00:00:00.9'", "'2004-12-31 23:59:59.99'", "'2100-03-01 00:00:00'"}
+var timestampEdges = []string{
+	"'0000-00-00 00:00:00'", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07.999999'", "'2000-02-29 23:59:59.000001'",
+	"'1970-01-01 00:00:00.9'", "'2004-12-31 23:59:59.99'", "'2100-03-01 00:00:00'",
+}
 
-var timeEdges = []string{"'00:00:00'", "'-00:00:00.000001'", "'838:59:59'", "'-838:59:59'", "'-00:00:01'", "'-00:00:00.99'", "'100:00:00.00001'",
-	"'-01:00:00.1'", "'24:00:00'", "'-00:00:59.999999'"}
+var timeEdges = []string{
+	"'00:00:00'", "'-00:00:00.000001'", "'838:59:59'", "'-838:59:59'", "'-00:00:01'", "'-00:00:00.99'", "'100:00:00.00001'",
+	"'-01:00:00.1'", "'24:00:00'", "'-00:00:59.999999'",
+}
 
 func temporals(name string, edges []string, random func(*rand.Rand) string) (cases []typeCase) {
 	for digits := range 7 {
@@ -240,8 +246,10 @@ func typeCases() []typeCase {
 		{ddl: "FLOAT(20,0)", random: randomFixed(18, 0)},
 		{ddl: "FLOAT ZEROFILL", random: func(r *rand.Rand) string { return strings.TrimPrefix(randomFloat(r), "-") }},
 		{ddl: "FLOAT(9,2) ZEROFILL", random: func(r *rand.Rand) string { return strings.TrimPrefix(randomFixed(6, 2)(r), "-") }},
-		{ddl: "DOUBLE", edges: []string{"0", "-0.0", "1.7976931348623157e308", "2.2250738585072014e-308", "5e-324", "1e15", "1e14", "1e16", "123456789012345680",
-			"9007199254740993", "1e22", "1e23", "0.1", "1e-14", "1e-15", "1e-16", "5.684341886080801e-14", "1.2345678901234567e-14", "-1.2345678901234567e-13", "1.2345678901234567e15", "1.234567890123456e15"}, random: randomDouble},
+		{ddl: "DOUBLE", edges: []string{
+			"0", "-0.0", "1.7976931348623157e308", "2.2250738585072014e-308", "5e-324", "1e15", "1e14", "1e16", "123456789012345680",
+			"9007199254740993", "1e22", "1e23", "0.1", "1e-14", "1e-15", "1e-16", "5.684341886080801e-14", "1.2345678901234567e-14", "-1.2345678901234567e-13", "1.2345678901234567e15", "1.234567890123456e15",
+		}, random: randomDouble},
 		{ddl: "DOUBLE(12,4)", edges: []string{"-0.0", "12345678.1234"}, random: randomFixed(8, 4)},
 		{ddl: "DOUBLE(60,20)", random: randomFixed(39, 20)},
 		{ddl: "DOUBLE ZEROFILL", random: func(r *rand.Rand) string { return strings.TrimPrefix(randomDouble(r), "-") }},
@@ -300,28 +308,40 @@ func typeCases() []typeCase {
 		{ddl: "TEXT", random: randomText("ab é😀 \x00\x1f", 300)},
 		{ddl: "MEDIUMTEXT CHARACTER SET latin1", random: randomText("ab é€", 300)},
 		{ddl: "LONGTEXT CHARACTER SET ucs2", random: randomText("ab é語", 300)},
-		{ddl: "GEOMETRY", edges: []string{"ST_GeomFromText('LINESTRING(0 0,1 1)',4326)", "ST_GeomFromText('POLYGON((0 0,0 1,1 1,1 0,0 0))')",
-			"ST_GeomFromText('GEOMETRYCOLLECTION(POINT(1 1),LINESTRING(0 0,1 1))')"},
+		{
+			ddl: "GEOMETRY", edges: []string{
+				"ST_GeomFromText('LINESTRING(0 0,1 1)',4326)", "ST_GeomFromText('POLYGON((0 0,0 1,1 1,1 0,0 0))')",
+				"ST_GeomFromText('GEOMETRYCOLLECTION(POINT(1 1),LINESTRING(0 0,1 1))')",
+			},
 			random: func(r *rand.Rand) string {
 				return fmt.Sprintf("ST_GeomFromText('POINT(%d %d)')", r.IntN(90), r.IntN(90))
-			}},
+			},
+		},
 		{ddl: "POINT", random: func(r *rand.Rand) string {
 			return fmt.Sprintf("ST_GeomFromText('POINT(%d %d)')", r.IntN(90), r.IntN(90))
 		}},
-		{flavor: schema.FlavorMySQL, ddl: "VECTOR(4)", edges: []string{"STRING_TO_VECTOR('[1,2,3,4]')", "STRING_TO_VECTOR('[0.5,-1]')"},
+		{
+			flavor: schema.FlavorMySQL, ddl: "VECTOR(4)", edges: []string{"STRING_TO_VECTOR('[1,2,3,4]')", "STRING_TO_VECTOR('[0.5,-1]')"},
 			random: func(r *rand.Rand) string {
 				return fmt.Sprintf("STRING_TO_VECTOR('[%d,%g]')", r.IntN(100), r.NormFloat64())
-			}},
+			},
+		},
 		{flavor: schema.FlavorMariaDB, ddl: "JSON", edges: []string{`'{"b" : 1,"a":[1 , 2.50]}'`, "'null'"}},
-		{flavor: schema.FlavorMariaDB, ddl: "UUID", edges: []string{"'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
-			"'123e4567-e89b-12d3-a456-426614174000'", "'018f3c6e-7b1a-7cde-8f12-3456789abcde'", "'123e4567-e89b-42d3-2456-426614174000'", "UUID()"}, random: randomUUID},
-		{flavor: schema.FlavorMariaDB, ddl: "INET4", edges: []string{"'0.0.0.0'", "'255.255.255.255'", "'1.2.3.0'"},
+		{flavor: schema.FlavorMariaDB, ddl: "UUID", edges: []string{
+			"'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+			"'123e4567-e89b-12d3-a456-426614174000'", "'018f3c6e-7b1a-7cde-8f12-3456789abcde'", "'123e4567-e89b-42d3-2456-426614174000'", "UUID()",
+		}, random: randomUUID},
+		{
+			flavor: schema.FlavorMariaDB, ddl: "INET4", edges: []string{"'0.0.0.0'", "'255.255.255.255'", "'1.2.3.0'"},
 			random: func(r *rand.Rand) string {
 				return fmt.Sprintf("'%d.%d.%d.%d'", r.IntN(256), r.IntN(256), r.IntN(3), r.IntN(2))
-			}},
-		{flavor: schema.FlavorMariaDB, ddl: "INET6", edges: []string{"'::'", "'::1'", "'1::'", "'::ffff:1.2.3.4'", "'::1.2.3.4'", "'::2:3'", "'::ffff:0:0'", "'::ffff:0:1.2.3.4'",
+			},
+		},
+		{flavor: schema.FlavorMariaDB, ddl: "INET6", edges: []string{
+			"'::'", "'::1'", "'1::'", "'::ffff:1.2.3.4'", "'::1.2.3.4'", "'::2:3'", "'::ffff:0:0'", "'::ffff:0:1.2.3.4'",
 			"'1:0:0:2:0:0:0:3'", "'1:0:0:2:0:0:3:4'", "'1:2:3:4:5:6:7:0'", "'0:2:3:4:5:6:7:8'", "'1:0:3:4:5:6:7:8'", "'2001:db8::'", "'0:0:0:0:1::'", "'0:0:0:0:0:1:2:3'", "'1:2:3:4:5:6:0:0'",
-			"'0:0:0:0:0:fffe:1:1'", "'::0.0.0.1'", "'::1:0'", "'::0.1.0.0'"}, random: randomInet6},
+			"'0:0:0:0:0:fffe:1:1'", "'::0.0.0.1'", "'::1:0'", "'::0.1.0.0'",
+		}, random: randomInet6},
 	}
 	cases = append(cases, temporals("DATETIME", datetimeEdges, randomDatetime)...)
 	cases = append(cases, temporals("TIMESTAMP", timestampEdges, randomTimestamp)...)

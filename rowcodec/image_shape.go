@@ -261,8 +261,10 @@ func newImageColumn(col *schema.Column, t byte, meta uint16) (imageColumn, error
 	ok := false
 	switch col.Kind {
 	case schema.KindInt:
-		types := map[int]byte{1: mysql.MYSQL_TYPE_TINY, 2: mysql.MYSQL_TYPE_SHORT, 3: mysql.MYSQL_TYPE_INT24,
-			4: mysql.MYSQL_TYPE_LONG, 8: mysql.MYSQL_TYPE_LONGLONG}
+		types := map[int]byte{
+			1: mysql.MYSQL_TYPE_TINY, 2: mysql.MYSQL_TYPE_SHORT, 3: mysql.MYSQL_TYPE_INT24,
+			4: mysql.MYSQL_TYPE_LONG, 8: mysql.MYSQL_TYPE_LONGLONG,
+		}
 		want, known := types[col.Bytes]
 		ok = fixed(opInt, want, col.Bytes) && known
 	case schema.KindDecimal:

@@ -128,8 +128,10 @@ func FuzzDecoderShape(f *testing.F) {
 	def, tm := wide()
 	f.Add(tm.ColumnType, []byte{0, 1}, tm.NullBitmap, []byte{0xff}, []byte{0xff}, []byte{63, 1, 2}, []byte("ab"))
 	f.Fuzz(func(t *testing.T, types, meta, nullable, unsigned, visible, collations, names []byte) {
-		m := &replication.TableMapEvent{Schema: tm.Schema, Table: tm.Table, ColumnType: types, ColumnMeta: tm.ColumnMeta, NullBitmap: nullable,
-			SignednessBitmap: unsigned, VisibilityBitmap: visible}
+		m := &replication.TableMapEvent{
+			Schema: tm.Schema, Table: tm.Table, ColumnType: types, ColumnMeta: tm.ColumnMeta, NullBitmap: nullable,
+			SignednessBitmap: unsigned, VisibilityBitmap: visible,
+		}
 		if len(meta) > 2 {
 			m.ColumnMeta = nil
 			for i := 0; i+1 < len(meta); i += 2 {
@@ -268,9 +270,23 @@ func TestNumberTexts(t *testing.T) {
 		f    float64
 		want string
 	}{
-		{0, "0"}, {math.Copysign(0, -1), "-0"}, {0.1, "0.1"}, {1e-5, "0.00001"}, {1e10, "10000000000"}, {1e14, "100000000000000"}, {1e15, "1e15"},
-		{1.2345678901234568e20, "1.2345678901234568e20"}, {math.MaxFloat64, "1.7976931348623157e308"}, {5e-324, "5e-324"}, {1e-15, "0.000000000000001"}, {1e-16, "1e-16"},
-		{-1e-14, "-0.00000000000001"}, {123456.5, "123456.5"}, {math.Inf(1), "0"}, {math.NaN(), "0"}, {1234567890123456.8, "1234567890123456.8"},
+		{0, "0"},
+		{math.Copysign(0, -1), "-0"},
+		{0.1, "0.1"},
+		{1e-5, "0.00001"},
+		{1e10, "10000000000"},
+		{1e14, "100000000000000"},
+		{1e15, "1e15"},
+		{1.2345678901234568e20, "1.2345678901234568e20"},
+		{math.MaxFloat64, "1.7976931348623157e308"},
+		{5e-324, "5e-324"},
+		{1e-15, "0.000000000000001"},
+		{1e-16, "1e-16"},
+		{-1e-14, "-0.00000000000001"},
+		{123456.5, "123456.5"},
+		{math.Inf(1), "0"},
+		{math.NaN(), "0"},
+		{1234567890123456.8, "1234567890123456.8"},
 	} {
 		if got := string(appendDouble(nil, test.f)); got != test.want {
 			t.Errorf("%g: %s, want %s", test.f, got, test.want)
@@ -305,9 +321,11 @@ func userDecoder(tb testing.TB, rows int) (d *Decoder, present, body []byte) {
 		{Name: "email", Kind: schema.KindVarchar, Length: 128, MaxBytes: 512, Nullable: true},
 		{Name: "add_time", Kind: schema.KindDatetime, Nullable: true},
 	}}
-	tm := &replication.TableMapEvent{Schema: []byte("app"), Table: []byte("user"), ColumnCount: 4,
+	tm := &replication.TableMapEvent{
+		Schema: []byte("app"), Table: []byte("user"), ColumnCount: 4,
 		ColumnType: []byte{mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_DATETIME2},
-		ColumnMeta: []uint16{0, 256, 512, 0}, NullBitmap: []byte{0xe}}
+		ColumnMeta: []uint16{0, 256, 512, 0}, NullBitmap: []byte{0xe},
+	}
 	d, err := NewDecoder(def, tm)
 	if err != nil {
 		tb.Fatal(err)

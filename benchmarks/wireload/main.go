@@ -150,10 +150,12 @@ func main() {
 		bad += w.bad
 	}
 	tv := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
-	r := result{Name: *fName, Op: *fProto + "/" + *fOp, Conns: *fConns, Depth: *fDepth,
+	r := result{
+		Name: *fName, Op: *fProto + "/" + *fOp, Conns: *fConns, Depth: *fDepth,
 		Ops: float64(ops) / el, Busy: (u1 + s1 - u0 - s0) / el,
 		Loader: (tv(ru1.Utime) + tv(ru1.Stime) - tv(ru0.Utime) - tv(ru0.Stime)) / el,
-		P50:    h.q(.5), P99: h.q(.99), P999: h.q(.999), Max: float64(h.max) / 1000, Bad: bad, RSS: rss}
+		P50:    h.q(.5), P99: h.q(.99), P999: h.q(.999), Max: float64(h.max) / 1000, Bad: bad, RSS: rss,
+	}
 	if ops > 0 {
 		m := float64(ops) / 1e6
 		r.CPU, r.User, r.Sys = (u1+s1-u0-s0)/m, (u1-u0)/m, (s1-s0)/m

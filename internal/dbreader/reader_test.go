@@ -298,8 +298,10 @@ func TestTimeLimit(t *testing.T) {
 func TestUnavailable(t *testing.T) {
 	r := New(&sqltext.Config{Network: "tcp", Address: "127.0.0.1:1", User: "root", Password: "s3cret"}, Config{})
 	defer r.Close()
-	def := &schema.Table{Schema: "s", Name: "t", Columns: []schema.Column{{Name: "id", Kind: schema.KindInt, Bytes: 4}},
-		Indexes: []schema.Index{{Name: "PRIMARY", Unique: true, BTree: true, Parts: []schema.Part{{Column: 0}}}}}
+	def := &schema.Table{
+		Schema: "s", Name: "t", Columns: []schema.Column{{Name: "id", Kind: schema.KindInt, Bytes: 4}},
+		Indexes: []schema.Index{{Name: "PRIMARY", Unique: true, BTree: true, Parts: []schema.Part{{Column: 0}}}},
+	}
 	_, err := collect(t.Context(), r, &schema.Search{Def: def, Values: values("1")})
 	if !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("closed port: %v", err)
@@ -487,12 +489,24 @@ func TestPlansUseTheIndex(t *testing.T) {
 			values [][]byte
 		}{
 			{"PRIMARY", values("500")},
-			{"a", values("25")}, {"a", [][]byte{nil}},
-			{"ab", values("25")}, {"ab", values("25", "500")}, {"ab", [][]byte{nil, []byte("500")}},
-			{"abd", values("25")}, {"abd", values("25", "500")}, {"adb", values("25")}, {"adb", values("25", "500")}, {"adb", [][]byte{nil, []byte("500")}},
-			{"abd", [][]byte{nil, []byte("500")}}, {"adbd", values("25", "500")},
-			{"s", values("k50")}, {"e", values("y")}, {"dbl", values("50.5")}, {"d", values("2024-01-15 00:00:00")},
-			{"sab", values("k50", "25")}, {"sab", values("k50", "0", "50")},
+			{"a", values("25")},
+			{"a", [][]byte{nil}},
+			{"ab", values("25")},
+			{"ab", values("25", "500")},
+			{"ab", [][]byte{nil, []byte("500")}},
+			{"abd", values("25")},
+			{"abd", values("25", "500")},
+			{"adb", values("25")},
+			{"adb", values("25", "500")},
+			{"adb", [][]byte{nil, []byte("500")}},
+			{"abd", [][]byte{nil, []byte("500")}},
+			{"adbd", values("25", "500")},
+			{"s", values("k50")},
+			{"e", values("y")},
+			{"dbl", values("50.5")},
+			{"d", values("2024-01-15 00:00:00")},
+			{"sab", values("k50", "25")},
+			{"sab", values("k50", "0", "50")},
 		}
 		for _, tt := range tests {
 			for _, op := range ops {

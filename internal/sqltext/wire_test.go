@@ -89,8 +89,10 @@ func TestAnswers(t *testing.T) {
 		{"ok", packets(okPacket), "<nil> broken false"},
 		{"error", packets(errPacket), "ERROR 1096 (42000): no tables broken false"},
 		{"error without state", packets("\xff\x48\x04oops"), "ERROR 1096 (HY000): oops broken false"},
-		{"rows", packets("\x02", "def", "def", eofPacket, "\x01a\xfb", "\x00\xfc\x2c\x01"+long, eofPacket),
-			`"a"/false ""/true left 0` + "\n" + `""/false "` + long + `"/false left 0` + "\n<nil> broken false"},
+		{
+			"rows", packets("\x02", "def", "def", eofPacket, "\x01a\xfb", "\x00\xfc\x2c\x01"+long, eofPacket),
+			`"a"/false ""/true left 0` + "\n" + `""/false "` + long + `"/false left 0` + "\n<nil> broken false",
+		},
 		{"error after rows", packets("\x01", "def", eofPacket, "\x01a", errPacket), `"a"/false left 0` + "\nERROR 1096 (42000): no tables broken false"},
 		{"short row", packets("\x02", "def", "def", eofPacket, "\x01a", eofPacket), `"a"/false left 1` + "\n<nil> broken false"},
 		{"value beyond the row", packets("\x01", "def", eofPacket, "\x05ab", eofPacket), "left 1\n<nil> broken false"},

@@ -1,0 +1,21 @@
+-- rows move between partitions by UPDATE
+-- flavors: mysql,mariadb
+-- cache: tort.t1
+-- cache: tort.t2
+-- steady
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT, region VARCHAR(5) NOT NULL, v INT, PRIMARY KEY (id, region)) PARTITION BY LIST COLUMNS (region) (PARTITION a VALUES IN ('eu','us'), PARTITION b VALUES IN ('jp'));
+CREATE TABLE t2 (d DATE NOT NULL, id INT NOT NULL, v VARCHAR(20), UNIQUE KEY (id, d)) PARTITION BY RANGE COLUMNS (d) (PARTITION p0 VALUES LESS THAN ('2020-01-01'), PARTITION p1 VALUES LESS THAN (MAXVALUE));
+INSERT INTO t1 VALUES (1,'eu',1),(2,'us',2),(3,'jp',3);
+INSERT INTO t2 VALUES ('2019-05-05',1,'old'),('2021-05-05',2,'new');
+-- SNAPSHOT
+UPDATE t1 SET region='jp' WHERE id=1;
+UPDATE t1 SET region='us', id=id+10 WHERE region='jp';
+UPDATE t2 SET d='2022-01-01' WHERE id=1;
+DELETE FROM t1 PARTITION (a) WHERE id=11;
+INSERT INTO t1 PARTITION (b) VALUES (9,'jp',9);
+UPDATE t2 SET d=DATE_SUB(d, INTERVAL 10 YEAR) ORDER BY id DESC;
+REPLACE INTO t2 VALUES ('2011-05-05',2,'again'),('2030-01-01',3,'later');

@@ -1,0 +1,21 @@
+-- one REPLACE removes several rows
+-- flavors: mysql,mariadb
+-- cache: tort.t1
+-- cache: tort.t1 key=a
+-- steady
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, c INT, UNIQUE KEY a (a), UNIQUE KEY b (b));
+INSERT INTO t1 VALUES (1,1,1,1),(2,2,2,2),(3,3,3,3),(4,4,4,4),(5,5,5,5);
+-- SNAPSHOT
+REPLACE INTO t1 VALUES (1,2,3,0);
+REPLACE INTO t1 VALUES (9,4,5,0),(9,8,8,1),(8,8,9,2);
+REPLACE INTO t1 SELECT id+20, a, b+1, 9 FROM (SELECT * FROM t1) x;
+REPLACE INTO t1 SET id=28, a=100, b=4;
+START TRANSACTION;
+REPLACE INTO t1 VALUES (28,2,200,7);
+DELETE FROM t1 WHERE id=28;
+INSERT INTO t1 VALUES (28,2,200,8);
+COMMIT;

@@ -1,0 +1,43 @@
+-- stored procedures that mix definitions and rows
+-- flavors: mysql,mariadb
+-- cache: tort.t1
+-- cache: tort.t2
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, v INT);
+INSERT INTO t1 VALUES (1,1),(2,2);
+-- SNAPSHOT
+DELIMITER $$
+CREATE PROCEDURE mix(n INT) BEGIN
+  DECLARE i INT DEFAULT 0;
+  START TRANSACTION;
+  INSERT INTO t1 (id,v) VALUES (100+n,n);
+  ALTER TABLE t1 ADD COLUMN extra INT DEFAULT 3 AFTER id;
+  UPDATE t1 SET extra=n;
+  ROLLBACK;
+  WHILE i < 5 DO
+    INSERT INTO t1 (id,v) VALUES (200+n*10+i,i);
+    SET i=i+1;
+  END WHILE;
+  DROP TABLE IF EXISTS t2;
+  CREATE TABLE t2 (id INT PRIMARY KEY, s VARCHAR(10));
+  INSERT INTO t2 VALUES (n,'made');
+  ALTER TABLE t1 DROP COLUMN extra;
+  SET @q = CONCAT('UPDATE t1 SET v=v+', n);
+  PREPARE s FROM @q;
+  EXECUTE s;
+  DEALLOCATE PREPARE s;
+END$$
+CREATE FUNCTION bump(x INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN
+  UPDATE t2 SET s=CONCAT('f',x) WHERE id=1;
+  RETURN x+1;
+END$$
+DELIMITER ;
+CALL mix(1);
+UPDATE t1 SET v=bump(v) WHERE id=1;
+DO bump(7);
+CALL mix(2);
+INSERT INTO t2 VALUES (1,'one');
+DELETE FROM t1 WHERE id=bump(1);

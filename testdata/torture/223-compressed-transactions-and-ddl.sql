@@ -1,0 +1,27 @@
+-- compressed transactions between and around definitions
+-- flavors: mysql
+-- cache: tort.t1
+-- cache: tort.t2
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, v TEXT);
+INSERT INTO t1 VALUES (1,REPEAT('a',3000)),(2,REPEAT('b',3000));
+-- SNAPSHOT
+SET SESSION binlog_transaction_compression=ON;
+UPDATE t1 SET v=REPEAT('c',5000) WHERE id=1;
+CREATE TABLE t2 (PRIMARY KEY (id)) SELECT id, v FROM t1;
+ALTER TABLE t1 ADD COLUMN w INT DEFAULT 9 AFTER id;
+START TRANSACTION;
+INSERT INTO t1 SELECT id+100, id, v FROM t1;
+SAVEPOINT a;
+DELETE FROM t1;
+ROLLBACK TO a;
+UPDATE t2 SET v=CONCAT(v,'!');
+COMMIT;
+CREATE TABLE t3 (id INT PRIMARY KEY) START TRANSACTION;
+INSERT INTO t3 VALUES (1);
+COMMIT;
+SET SESSION binlog_transaction_compression=OFF;
+DELETE FROM t1 WHERE id=2;

@@ -1,0 +1,22 @@
+-- keys in descending order
+-- flavors: mysql,mariadb
+-- cache: tort.t1
+-- cache: tort.t1 key=k
+-- cache: tort.t2
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (a INT, b VARCHAR(10) NOT NULL, c INT, PRIMARY KEY (a DESC, b), KEY k (c DESC, b DESC));
+CREATE TABLE t2 (d DECIMAL(10,2) NOT NULL, e DATE NOT NULL, v INT, PRIMARY KEY (d, e DESC));
+INSERT INTO t1 VALUES (1,'a',1),(1,'B',NULL),(2,'a',3),(-5,'z',-1);
+INSERT INTO t2 VALUES (1.50,'2020-01-01',1),(1.50,'2021-01-01',2),(-7.25,'2020-01-01',3);
+-- SNAPSHOT
+INSERT INTO t1 VALUES (2,'c',3),(0,'','0');
+UPDATE t1 SET a=a*-1 ORDER BY a;
+DELETE FROM t1 WHERE c IS NULL;
+UPDATE t1 SET c=NULL WHERE b='z';
+UPDATE t2 SET e=e + INTERVAL 1 DAY ORDER BY e DESC;
+INSERT INTO t2 VALUES (1.5,'2020-01-01',9),(0,'0000-00-00',0);
+ALTER TABLE t2 DROP PRIMARY KEY, ADD PRIMARY KEY (d DESC, e);
+UPDATE t2 SET d=d+1 WHERE v=2;

@@ -1,0 +1,28 @@
+-- keys of bytes: zero bytes, trailing ones, empty ones
+-- flavors: mysql,mariadb
+-- cache: tort.t1
+-- cache: tort.t2
+-- cache: tort.t3
+-- steady
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (k VARBINARY(10) PRIMARY KEY, v INT);
+CREATE TABLE t2 (k BINARY(4) PRIMARY KEY, v INT);
+CREATE TABLE t3 (k VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_bin, n VARBINARY(4), v INT, PRIMARY KEY (k, n));
+INSERT INTO t1 VALUES ('',0),(X'00',1),(X'0000',2),('a',3),(X'6100',4),(X'6120',5),(X'ff00ff',6);
+INSERT INTO t2 VALUES (X'00000000',0),(X'61',1),(X'6120',2),(X'0061',3);
+INSERT INTO t3 VALUES ('a','',1),('a',X'00',2),(X'6109',X'00',3),('b',X'ff',4);
+-- SNAPSHOT
+UPDATE t1 SET v=v+10;
+UPDATE t1 SET k=CONCAT(k,X'00') WHERE k IN (X'ff00ff', X'6120');
+DELETE FROM t1 WHERE k=X'00';
+INSERT INTO t1 VALUES (X'00',100),(X'000000',101);
+UPDATE t2 SET v=v+10;
+UPDATE t2 SET k=X'61000001' WHERE k=X'61000000';
+DELETE FROM t2 WHERE k=X'00000000';
+INSERT INTO t2 VALUES ('',7),(X'01',8);
+UPDATE t3 SET n=CONCAT(n,X'00') ORDER BY k DESC, n DESC;
+DELETE FROM t3 WHERE k=X'6109';
+REPLACE INTO t3 VALUES ('a ',X'00',9),('A',X'00',10);

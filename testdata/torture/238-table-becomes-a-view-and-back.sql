@@ -1,0 +1,26 @@
+-- a view takes a table's name, and the other way
+-- flavors: mysql,mariadb
+-- cache: tort.t1
+-- cache: tort.t2
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, v INT);
+INSERT INTO t1 VALUES (1,1),(2,2);
+CREATE TABLE t2 (id INT PRIMARY KEY, v INT);
+INSERT INTO t2 VALUES (1,1);
+CREATE VIEW w AS SELECT 1 AS id;
+-- SNAPSHOT
+RENAME TABLE t1 TO real_t1;
+CREATE VIEW t1 AS SELECT id, v*2 AS v FROM real_t1 WHERE id>1;
+UPDATE real_t1 SET v=v+1;
+DROP TABLE t2;
+RENAME TABLE w TO t2;
+ALTER VIEW t2 AS SELECT 2 AS id;
+DROP VIEW t1;
+RENAME TABLE real_t1 TO t1;
+INSERT INTO t1 VALUES (3,3);
+DROP VIEW IF EXISTS nothing, t2;
+CREATE TABLE t2 (id INT PRIMARY KEY, s VARCHAR(5));
+INSERT INTO t2 VALUES (5,'five');

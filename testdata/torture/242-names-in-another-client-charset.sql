@@ -1,0 +1,29 @@
+-- definitions of tables with names beyond ASCII, by clients of other character sets
+-- flavors: mysql,mariadb
+-- cache: tort.tÃ¤
+-- cache: tort.t1
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+SET NAMES latin1;
+CREATE TABLE `tä` (id INT PRIMARY KEY, v INT);
+INSERT INTO `tä` VALUES (1,1),(2,2);
+CREATE TABLE t1 (id INT PRIMARY KEY, v INT);
+INSERT INTO t1 VALUES (1,1);
+-- SNAPSHOT
+SET NAMES latin1;
+ALTER TABLE `tä` ADD COLUMN w INT DEFAULT 2;
+INSERT INTO `tä` VALUES (3,3,3);
+SET NAMES cp1251;
+ALTER TABLE t1 ADD COLUMN `бв` INT DEFAULT 1 COMMENT 'где';
+SET NAMES utf8mb4;
+TRUNCATE TABLE `tÃ¤`;
+SET NAMES latin1;
+INSERT INTO `tä` VALUES (4,4,4);
+DROP TABLE `tä`;
+CREATE TABLE `tä` (id INT PRIMARY KEY);
+INSERT INTO `tä` VALUES (5);
+SET NAMES gbk;
+ALTER TABLE t1 ADD COLUMN z INT DEFAULT 9 COMMENT '';
+SET NAMES utf8mb4;

@@ -1,0 +1,23 @@
+-- a cached table changes its engine and comes back
+-- flavors: mysql,mariadb
+-- cache: tort.t1
+-- cache: tort.t2
+-- note: only InnoDB can be kept
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, v INT);
+INSERT INTO t1 VALUES (1,1),(2,2);
+CREATE TABLE t2 (id INT PRIMARY KEY, v INT) ENGINE=MyISAM;
+INSERT INTO t2 VALUES (1,1),(2,2);
+-- SNAPSHOT
+ALTER TABLE t1 ENGINE=MyISAM;
+UPDATE t1 SET v=10 WHERE id=1;
+ALTER TABLE t2 ENGINE=InnoDB;
+UPDATE t2 SET v=10 WHERE id=1;
+ALTER TABLE t1 ENGINE=InnoDB;
+INSERT INTO t1 VALUES (3,3);
+ALTER TABLE t2 ENGINE=MEMORY;
+INSERT INTO t2 VALUES (4,4);
+ALTER TABLE t2 ENGINE=InnoDB, ADD COLUMN w INT DEFAULT 1;

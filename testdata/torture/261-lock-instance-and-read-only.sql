@@ -1,0 +1,22 @@
+-- a locked instance, read-only transactions, resource groups
+-- flavors: mysql
+-- cache: tort.t1
+-- steady
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, v INT);
+INSERT INTO t1 VALUES (1,1),(2,2);
+-- SNAPSHOT
+LOCK INSTANCE FOR BACKUP;
+INSERT INTO t1 VALUES (3,3);
+UNLOCK INSTANCE;
+START TRANSACTION WITH CONSISTENT SNAPSHOT;
+UPDATE t1 SET v=v+1;
+COMMIT;
+CREATE SPATIAL REFERENCE SYSTEM IF NOT EXISTS 990001 NAME 'x' DEFINITION 'PROJCS["x",GEOGCS["WGS 84",DATUM["World Geodetic System 1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],UNIT["degree",0.017453292519943278],AXIS["Lat",NORTH],AXIS["Lon",EAST]],PROJECTION["Popular Visualisation Pseudo Mercator"],PARAMETER["Latitude of natural origin",0],PARAMETER["Longitude of natural origin",0],PARAMETER["False easting",0],PARAMETER["False northing",0],UNIT["metre",1],AXIS["X",EAST],AXIS["Y",NORTH]]';
+DROP SPATIAL REFERENCE SYSTEM 990001;
+CREATE ROLE tort_role;
+DROP ROLE tort_role;
+DELETE FROM t1 WHERE id=1;

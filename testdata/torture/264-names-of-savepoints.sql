@@ -1,0 +1,41 @@
+-- savepoints whose names the server takes for equal, with rows that cannot be rolled back
+-- flavors: mariadb
+-- cache: tort.t1
+-- note: the table of another engine makes the server log savepoints and rolled-back rows
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, v INT);
+CREATE TABLE m (id INT PRIMARY KEY) ENGINE=MyISAM;
+INSERT INTO t1 VALUES (1,1),(2,2),(3,3),(4,4);
+-- SNAPSHOT
+START TRANSACTION;
+SAVEPOINT e;
+UPDATE t1 SET v=10 WHERE id=1;
+SAVEPOINT `é`;
+UPDATE t1 SET v=20 WHERE id=2;
+INSERT INTO m VALUES (1);
+ROLLBACK TO SAVEPOINT e;
+COMMIT;
+START TRANSACTION;
+SAVEPOINT `sp 1`;
+UPDATE t1 SET v=30 WHERE id=3;
+INSERT INTO m VALUES (2);
+SAVEPOINT `SP 1`;
+UPDATE t1 SET v=40 WHERE id=4;
+INSERT INTO m VALUES (3);
+ROLLBACK TO `Sp 1`;
+RELEASE SAVEPOINT `sp 1`;
+INSERT INTO t1 VALUES (5,5);
+COMMIT;
+START TRANSACTION;
+SAVEPOINT `to`;
+INSERT INTO t1 VALUES (6,6);
+INSERT INTO m VALUES (4);
+SAVEPOINT `savepoint`;
+INSERT INTO t1 VALUES (7,7);
+INSERT INTO m VALUES (5);
+ROLLBACK TO `savepoint`;
+ROLLBACK WORK TO SAVEPOINT `to`;
+COMMIT;
