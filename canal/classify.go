@@ -219,8 +219,18 @@ func (c *classifier) savepoint(e effect) statement {
 		return c.all()
 	}
 	st := c.result(e)
-	st.name = strings.ToLower(t.text)
+	st.name = lowerASCII(t.text)
 	return st
+}
+
+// lowerASCII leaves other letters alone: which of them a server takes for equal is not the same as elsewhere.
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
 }
 
 func (c *classifier) xa() statement {

@@ -32,7 +32,7 @@ var errStalled = errors.New("the source has executed transactions that do not co
 func (f *Follower) stream(parent context.Context, src *source, serverID uint32) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	s := &stream{f: f, ctx: ctx, goal: src.end}
+	s := &stream{f: f, ctx: ctx, goal: src.end, positionless: src.positionless()}
 	defer s.close()
 	o := streamOptions{
 		source: f.cfg.Source, serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
@@ -55,7 +55,7 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
 	defer cancel(nil)
-	watcher.Go(func() { f.watch(ctx, cancel, src) })
+	watcher.Go(func() { f.watch(ctx, cancel, src, &s.found) })
 
 	_, err = streamer.GetEvent(ctx)
 	return s.came.Load(), streamFailure(ctx, err)
@@ -97,9 +97,12 @@ func openStream(ctx context.Context, src *source, o streamOptions, handler repli
 		Dialer:                  d.dial,
 		SynchronousEventHandler: handler,
 		RowsEventDecodeFunc:     rowcodec.Capture,
-		// Only servers with that variable leave positions out of events; for others it would mean more traffic.
-		FillZeroLogPos: src.vars["binlog_legacy_event_pos"] == "OFF",
-		Logger:         slog.New(quiet{o.log.Handler()}),
+		Logger:                  slog.New(quiet{o.log.Handler()}),
+	}
+	if src.positionless() {
+		// MariaDB 11.4 and later leave positions out of events, so stream.move adds up the sizes of all of them. (The
+		// syncer's own way to do so counts the description that opens a stream in the middle of a file.)
+		cfg.DumpCommandFlag = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT
 	}
 	if o.source.TLS != nil {
 		cfg.TLSConfig = o.source.TLS.Clone()
@@ -154,8 +157,9 @@ func streamFailure(ctx context.Context, err error) error {
 const mostStrays = 3
 
 // watch asks the source now and then whether the stream shows its log. A reset of the log leaves a stream waiting for
-// ever, in the belief that nothing happens; so does a server that is no longer the one behind the source's address.
-func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, src *source) {
+// ever, in the belief that nothing happens; so does a server that is no longer the one behind the source's address. found
+// is set when the source has found the place from which it is to send.
+func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, src *source, found *atomic.Bool) {
 	var before *source
 	var seq uint64
 	var heard int64
@@ -192,7 +196,9 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, sr
 			cancel(errStalled)
 			return
 		}
-		before, seq, heard = now, m.seq, f.lastEvent.Load()
+		if found.Load() {
+			before, seq, heard = now, m.seq, f.lastEvent.Load()
+		}
 	}
 }
 

@@ -99,13 +99,10 @@ func (s gtidSet) add(g gtid) {
 	s.my.AddGTIDWithTag(g.sid, g.tag, g.gno)
 }
 
-// contains reports that the transaction is known to be in the set. On MariaDB that is said only of the last of its
-// domain: numbers of different servers in one domain need not be in order.
+// contains reports that the transaction is known to be in the set. On MariaDB that is never known: numbers of different
+// servers in one domain need not be in order, without gtid_strict_mode one may even come twice, and the server does not
+// send again what is before the position that it was given.
 func (s gtidSet) contains(g gtid) bool {
-	if s.maria != nil {
-		last := s.maria.Sets[g.maria.DomainID]
-		return last != nil && *last == g.maria
-	}
 	if s.my == nil {
 		return false
 	}

@@ -85,9 +85,8 @@ func TestGTIDSets(t *testing.T) {
 	if m.String() != "0-9-8,2-5-7" {
 		t.Errorf("%s", m)
 	}
-	if m.contains(gtid{maria: mysql.MariadbGTID{DomainID: 0, ServerID: 9, SequenceNumber: 7}}) ||
-		!m.contains(gtid{maria: mysql.MariadbGTID{DomainID: 0, ServerID: 9, SequenceNumber: 8}}) {
-		t.Error("contains")
+	if m.contains(gtid{maria: mysql.MariadbGTID{DomainID: 0, ServerID: 9, SequenceNumber: 8}}) {
+		t.Error("a number of MariaDB does not tell transactions apart")
 	}
 	if m.containsAll(s) || s.containsAll(m) || (gtidSet{}).containsAll(m) {
 		t.Error("sets of two flavors")

@@ -174,6 +174,9 @@ func logEnd(ctx context.Context, c *sqltext.Conn) (end coordinate, filters strin
 	return end, filters, nil
 }
 
+// positionless reports that the source leaves places out of events: MariaDB 11.4 and later by default.
+func (s *source) positionless() bool { return s.vars["binlog_legacy_event_pos"] == "OFF" }
+
 // waitVisible returns when every transaction up to m can be seen by statements that begin afterwards on the server. An
 // event can be read from the log before its transaction is committed in the engine.
 func waitVisible(ctx context.Context, c *sqltext.Conn, m mark) error {

@@ -50,6 +50,8 @@ type stream struct {
 	// file and pos are the place after the event at hand.
 	file string
 	pos  uint64
+	// positionless is set for a source that leaves places out of events within transactions.
+	positionless bool
 	// goal is where the log ended when the stream began; caughtUp is set when the stream has come there.
 	goal     coordinate
 	caughtUp bool
@@ -115,6 +117,11 @@ func (s *stream) move(ev *replication.BinlogEvent) {
 	h := ev.Header
 	switch {
 	case h.LogPos == 0:
+		// The description that opens a stream in the middle of a file is not at that place of the file.
+		opening := h.EventType == replication.FORMAT_DESCRIPTION_EVENT && s.pos > logFileHead
+		if s.positionless && h.Flags&replication.LOG_EVENT_ARTIFICIAL_F == 0 && !opening {
+			s.pos += uint64(h.EventSize)
+		}
 	case h.Flags&replication.LOG_EVENT_ARTIFICIAL_F == 0 && uint32(s.pos)+h.EventSize == h.LogPos:
 		// The header has 32 bits; a file that a huge transaction ends can be larger.
 		s.pos += uint64(h.EventSize)
@@ -122,6 +129,9 @@ func (s *stream) move(ev *replication.BinlogEvent) {
 		s.pos = uint64(h.LogPos)
 	}
 }
+
+// logFileHead is the size of what a log file begins with, before its first event.
+const logFileHead = 4
 
 func (s *stream) here() coordinate { return coordinate{s.file, s.pos} }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
@@ -203,10 +204,34 @@ func (x *transaction) savepoint(name string) {
 	x.savepoints = append(x.savepoints, savepoint{name, marks})
 }
 
+// alike reports that a server may take two names of savepoints for one although they are spelt differently: it compares
+// them character by character, without accents.
+func alike(a, b string) bool {
+	x, y := []rune(a), []rune(b)
+	if a == b || len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i] != y[i] && x[i] < utf8.RuneSelf && y[i] < utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
 // rollbackTo takes back what came after the savepoint. What was lost stays lost.
 func (x *transaction) rollbackTo(name string) {
-	i := slices.IndexFunc(x.savepoints, func(s savepoint) bool { return s.name == name })
-	if i < 0 {
+	i, unsure := -1, false
+	for j, s := range x.savepoints {
+		if s.name == name {
+			i = j
+		}
+		unsure = unsure || alike(s.name, name)
+		for _, other := range x.savepoints[:j] {
+			unsure = unsure || alike(s.name, other.name)
+		}
+	}
+	if i < 0 || unsure {
 		for _, tc := range x.tables {
 			tc.lost = "a transaction went back to a savepoint that is not in the log"
 		}

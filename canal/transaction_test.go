@@ -13,6 +13,29 @@ import (
 	"github.com/binlogcache/binlogcache/schema"
 )
 
+// TestSavepointsOfLikeNames: the server takes some names for equal that are spelt differently, and logs them as written.
+func TestSavepointsOfLikeNames(t *testing.T) {
+	s := testmysql.Shared(t, testmysql.MariaDB)
+	r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)",
+		"CREATE TABLE m (id INT PRIMARY KEY) ENGINE = MyISAM")
+	r.start(nil, nil)
+	r.same("a")
+	for i, names := range [][3]string{{"e", "é", "e"}, {"Ö", "o", "ö"}, {"straße", "strase", "STRASE"}, {"a1", "á2", "a1"}} {
+		for _, sql := range []string{
+			"START TRANSACTION", "UPDATE a SET v = v + 1 WHERE id = 1", "SAVEPOINT `" + names[0] + "`",
+			"UPDATE a SET v = v + 1 WHERE id = 2", "SAVEPOINT `" + names[1] + "`",
+			"UPDATE a SET v = v + 1 WHERE id = 3", fmt.Sprintf("INSERT INTO m VALUES (%d)", i), "ROLLBACK TO `" + names[2] + "`",
+			"INSERT INTO a VALUES (" + fmt.Sprint(10+i) + ", 0)", "COMMIT",
+		} {
+			r.exec(sql)
+		}
+		r.same("a")
+	}
+	if n := r.sink.loadsOf(r.schema + ".a"); n != 4 {
+		t.Errorf("%d loads: only the last names are surely two", n)
+	}
+}
+
 func TestRollbackAndSavepoints(t *testing.T) {
 	flavors(t, func(t *testing.T, s testmysql.Server) {
 		r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1)")
@@ -257,6 +280,25 @@ func TestGap(t *testing.T) {
 			t.Errorf("%d loads", n)
 		}
 	})
+}
+
+// Without gtid_strict_mode a server may give one number to two transactions.
+func TestNumberGivenTwice(t *testing.T) {
+	s := testmysql.Private(t, testmysql.MariaDB, "--gtid-strict-mode=OFF")
+	r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1)")
+	r.start(nil, nil)
+	r.same("a")
+	for _, sql := range []string{
+		"SET SESSION gtid_seq_no = 1000", "UPDATE a SET v = 2", "SET SESSION gtid_seq_no = 1000", "UPDATE a SET v = 3",
+		"SET SESSION gtid_seq_no = 1000", "INSERT INTO a VALUES (2, 2)",
+		"SET SESSION server_id = 7", "SET SESSION gtid_seq_no = 500", "INSERT INTO a VALUES (3, 3)",
+	} {
+		r.exec(sql)
+	}
+	r.same("a")
+	if n := r.sink.loadsOf(r.schema + ".a"); n != 1 {
+		t.Errorf("%d loads", n)
+	}
 }
 
 // holds checks one value of a live table with an integer key.

@@ -211,19 +211,26 @@ func (d *Decoder) checkKey() error {
 	if len(s.key) == 0 {
 		return nil
 	}
-	i := d.def.IndexByName("PRIMARY")
-	if i < 0 {
-		return fmt.Errorf("the map has a primary key, the definition has none")
+	is := func(index *schema.Index) bool {
+		same := len(index.Parts) == len(s.key)
+		for i := 0; same && i < len(index.Parts); i++ {
+			same = index.Parts[i].Column >= 0 && uint64(index.Parts[i].Column) == s.key[i]
+		}
+		return same
 	}
-	parts := d.def.Indexes[i].Parts
-	same := len(parts) == len(s.key)
-	for i := 0; same && i < len(parts); i++ {
-		same = uint64(parts[i].Column) == s.key[i]
+	if i := d.def.IndexByName("PRIMARY"); i >= 0 {
+		if !is(&d.def.Indexes[i]) {
+			return fmt.Errorf("the primary key is over other columns in the map")
+		}
+		return nil
 	}
-	if !same {
-		return fmt.Errorf("the primary key is over other columns in the map")
+	// Where a table has no primary key the servers take a unique key of NOT NULL columns for it. Which one does not matter.
+	for i := range d.def.Indexes {
+		if index := &d.def.Indexes[i]; index.Unique && is(index) {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("the map has a primary key, the definition has none")
 }
 
 // newImageColumn checks a column's type in the map and works out its decoding.

@@ -109,6 +109,32 @@ func TestShapes(t *testing.T) {
 	})
 }
 
+// The servers' maps show a unique key of NOT NULL columns as the primary key of a table that has none.
+func TestUniqueKeyAsPrimaryKey(t *testing.T) {
+	onSources(t, func(t *testing.T, s source) {
+		for _, keys := range []string{
+			"UNIQUE KEY (b)",
+			"UNIQUE KEY (b, id)",
+			"UNIQUE KEY (n), UNIQUE KEY (c), UNIQUE KEY (b), KEY (id)",
+			"UNIQUE KEY (n, id), KEY (b)",
+			"UNIQUE KEY (v(2)), UNIQUE KEY (v)",
+		} {
+			s.exec("CREATE TABLE a (id INT NOT NULL, n INT, b INT NOT NULL DEFAULT 1, c INT NOT NULL DEFAULT 2, v VARCHAR(20) NOT NULL DEFAULT '', " + keys + ")")
+			if _, err := rowcodec.NewDecoder(s.load("a"), firstMap(t, s, "a")); err != nil {
+				t.Errorf("%s: %v", keys, err)
+			}
+			s.exec("DROP TABLE a")
+		}
+		s.exec("CREATE TABLE a (id INT NOT NULL, b INT NOT NULL DEFAULT 1, UNIQUE KEY (b))")
+		def := s.load("a")
+		s.exec("DROP TABLE a")
+		s.exec("CREATE TABLE a (id INT NOT NULL, b INT NOT NULL DEFAULT 1, UNIQUE KEY (id))")
+		if _, err := rowcodec.NewDecoder(def, firstMap(t, s, "a")); !errors.Is(err, rowcodec.ErrShape) {
+			t.Errorf("a key over other columns: %v", err)
+		}
+	})
+}
+
 func TestShapesWithLessMetadata(t *testing.T) {
 	for _, flavor := range testmysql.Flavors() {
 		t.Run(flavor, func(t *testing.T) {

@@ -320,21 +320,38 @@ esac
 
 sql() { "$DIR/bin/sql" --socket="$SOCKET" -uroot "$@"; }
 
-alive() { # PID
-  kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+alive() { # PID; of this instance: after a reboot the number may be somebody else's
+  grep -q '^State:[[:space:]]*[^Z]' "/proc/$1/status" 2>/dev/null &&
+    tr '\0' '\n' <"/proc/$1/cmdline" 2>/dev/null | grep -qxF -- "--datadir=$DATA"
 }
 
-if [ -e "$PIDFILE" ] && alive "$(cat "$PIDFILE")" && sql -e 'SELECT 1' >/dev/null 2>&1; then
-  log "$FLAVOR: already running"
-else
+END=$((SECONDS + ${BINLOGCACHE_SERVER_TIMEOUT:-180}))
+late() { # one that answers nothing must not stay
+  [ $SECONDS -lt $END ] && return 1
+  kill -KILL "$1" 2>/dev/null || true
+  tail -20 "$ERRORS" >&2
+  die "$FLAVOR: no answer in time; its log is $ERRORS"
+}
+
+# An instance that runs may still be starting, or dying.
+RUNNING=
+while [ -s "$PIDFILE" ] && alive "$(cat "$PIDFILE" 2>/dev/null)"; do
+  if sql -e 'SELECT 1' >/dev/null 2>&1; then
+    RUNNING=1
+    log "$FLAVOR: already running"
+    break
+  fi
+  late "$(cat "$PIDFILE" 2>/dev/null)" || sleep 0.05
+done
+if [ -z "$RUNNING" ]; then
+  # After a crash these are left, and MySQL takes a dead process that nobody has waited for as the owner of the lock.
+  rm -f "$PIDFILE" "$SOCKET" "$SOCKET.lock"
   # A session of its own without our descriptors: the server outlives this script.
   setsid "$LD" --library-path "$LIBS" "$SRV" "${OPTS[@]}" "$@" </dev/null >>"$ERRORS" 2>&1 &
   PID=$!
-  END=$((SECONDS + ${BINLOGCACHE_SERVER_TIMEOUT:-180}))
   until sql -e 'SELECT 1' >/dev/null 2>&1; do
     kill -0 $PID 2>/dev/null || { tail -20 "$ERRORS" >&2; die "$FLAVOR: the server ended; its log is $ERRORS"; }
-    [ $SECONDS -lt $END ] || { kill -KILL $PID; tail -20 "$ERRORS" >&2; die "$FLAVOR: no answer in time; its log is $ERRORS"; }
-    sleep 0.05
+    late $PID || sleep 0.05
   done
 fi
 log "$FLAVOR: $(sql -N -e 'SELECT VERSION()') on 127.0.0.1:$PORT, files in $DIR"

@@ -76,13 +76,20 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
+// givenPorts are the ports that freeAddress has given: the system may name one twice before anybody listens on it.
+var givenPorts sync.Map
+
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	port, err := testmysql.FreePort()
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port, err := testmysql.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, given := givenPorts.LoadOrStore(port, true); !given {
+			return fmt.Sprintf("127.0.0.1:%d", port)
+		}
 	}
-	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // start starts `serve` on free ports and does not wait for it.

@@ -2,7 +2,9 @@ package tests
 
 import (
 	"database/sql"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/binlogcache/binlogcache/internal/testmysql"
@@ -10,33 +12,33 @@ import (
 )
 
 // TestTorture plays every scenario on both flavours, with the cache following all the time and started at the
-// scenario's snapshot mark.
+// scenario's snapshot mark. BINLOGCACHE_TORTURE_OPTIONS adds options to the servers ("--binlog-checksum=NONE").
 func TestTorture(t *testing.T) {
 	files, err := filepath.Glob("../testdata/torture/*.sql")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}
 	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) {
-			// Scenarios set global variables: a server of their own.
-			server := testmysql.Private(t, flavor)
-			r := &torture.Runner{Flavor: flavor, DSN: server.DSN, Settle: settleTimeout}
-			if err := r.Connect(); err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			t.Run("running", func(t *testing.T) {
-				d := start(t, server.DSN, "tort.*").waitReady()
+		for _, mode := range []string{"running", "fresh"} {
+			t.Run(flavor+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				// Scenarios set global variables: a server of their own.
+				server := testmysql.Private(t, flavor, strings.Fields(os.Getenv("BINLOGCACHE_TORTURE_OPTIONS"))...)
+				r := &torture.Runner{Flavor: flavor, DSN: server.DSN, Settle: settleTimeout}
+				if err := r.Connect(); err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				begin := func(t *testing.T) *daemon { return start(t, server.DSN, "tort.*").waitReady() }
+				if mode == "running" {
+					d := begin(t)
+					begin = func(*testing.T) *daemon { return d }
+				}
 				for _, f := range files {
-					playScenario(t, r, f, func(t *testing.T) *daemon { return d })
+					playScenario(t, r, f, begin)
 				}
 			})
-			t.Run("fresh", func(t *testing.T) {
-				for _, f := range files {
-					playScenario(t, r, f, func(t *testing.T) *daemon { return start(t, server.DSN, "tort.*").waitReady() })
-				}
-			})
-		})
+		}
 	}
 }
 
@@ -56,6 +58,19 @@ func playScenario(t *testing.T, r *torture.Runner, file string, begin func(t *te
 		}
 		d := begin(t)
 		r.HandlerSocket, r.Admin = d.handlerSocket, d.base
+		before := 0.0
+		if s.Steady {
+			if _, err := r.Judge(t.Context(), s.Tables); err != nil {
+				t.Fatalf("at the mark: %v", err)
+			}
+			// Tables of the scenario before may still be on their way out.
+			if err := r.WaitReady(t.Context()); err != nil {
+				t.Fatalf("at the mark: %v", err)
+			}
+			if before, err = r.Transitions(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := r.Play(t.Context(), s.After, sessions); err != nil {
 			t.Fatalf("after the mark: %v", err)
 		}
@@ -66,6 +81,15 @@ func playScenario(t *testing.T, r *torture.Runner, file string, begin func(t *te
 		verdicts, err := r.Judge(t.Context(), s.Tables)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if s.Steady {
+			after, err := r.Transitions(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after != before {
+				t.Errorf("%v changes of table states: the log tells all, nothing had to be loaded anew", after-before)
+			}
 		}
 		for _, v := range verdicts {
 			t.Logf("%s.%s by %s: %s %s", v.Table.Schema, v.Table.Table, v.Table.Index, v.State, v.Reason)

@@ -1,12 +1,14 @@
 package torture
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -225,6 +227,37 @@ func (r *Runner) WaitReady(ctx context.Context) error {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// Transitions counts the changes of table states since the cache began.
+func (r *Runner) Transitions(ctx context.Context) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Admin+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	sum, found := 0.0, false
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if name, value, ok := strings.Cut(lines.Text(), "} "); ok && strings.HasPrefix(name, "binlogcache_table_transitions_total{") {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, fmt.Errorf("metrics: %w", err)
+			}
+			sum, found = sum+n, true
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, fmt.Errorf("metrics: %w", err)
+	}
+	if !found {
+		return 0, errors.New("the metrics do not count changes of table states")
+	}
+	return sum, nil
 }
 
 func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }

@@ -37,6 +37,8 @@ type Scenario struct {
 	Flavors []string
 	Tables  []CachedTable
 	Needs   string
+	// Steady is set where no table may be loaded anew by what follows the snapshot mark: the log tells all of it.
+	Steady bool
 	// Before and After are the parts above and below the snapshot mark.
 	Before, After []Step
 }
@@ -92,6 +94,9 @@ func (p *parser) add(line string) error {
 		switch {
 		case trimmed == "-- SNAPSHOT":
 			p.steps = &p.scenario.After
+			return nil
+		case trimmed == "-- steady":
+			p.scenario.Steady = true
 			return nil
 		case strings.HasPrefix(strings.ToUpper(line), "DELIMITER "):
 			p.delimiter = strings.Fields(line)[1]

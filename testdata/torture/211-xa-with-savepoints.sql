@@ -22,7 +22,7 @@ XA END 'sp','branch',7;
 XA PREPARE 'sp','branch',7;
 -- session: y
 USE tort;
-INSERT INTO t1 VALUES (5,5);
+UPDATE t1 SET v=30 WHERE id=3;
 -- session: x
 XA COMMIT 'sp','branch',7;
 XA START X'00ff27','\'',1;

@@ -1,7 +1,7 @@
 -- the row image is switched in the middle of a transaction
 -- flavors: mysql,mariadb
 -- cache: tort.t1
--- cache: tort.t2
+-- cache: tort.t2 key=a
 
 DROP DATABASE IF EXISTS tort;
 CREATE DATABASE tort CHARACTER SET utf8mb4;

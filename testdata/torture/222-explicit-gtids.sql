@@ -1,7 +1,6 @@
 -- transactions with GTIDs that the session gives, tagged ones and empty ones
 -- flavors: mysql
 -- cache: tort.t1
--- needs: run it only once on an instance: the GTIDs are used up
 
 DROP DATABASE IF EXISTS tort;
 CREATE DATABASE tort CHARACTER SET utf8mb4;

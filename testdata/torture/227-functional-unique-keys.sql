@@ -1,7 +1,7 @@
 -- keys over expressions and over members of arrays
 -- flavors: mysql
 -- cache: tort.t1
--- cache: tort.t2
+-- cache: tort.t2 key=g
 
 DROP DATABASE IF EXISTS tort;
 CREATE DATABASE tort CHARACTER SET utf8mb4;

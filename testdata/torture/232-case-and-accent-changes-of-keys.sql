@@ -3,7 +3,6 @@
 -- cache: tort.t1
 -- cache: tort.t2
 -- cache: tort.t3
--- cache: tort.t3 key=u
 -- steady
 
 DROP DATABASE IF EXISTS tort;

@@ -17,7 +17,7 @@ INSERT INTO t3 VALUES (1,1),(2,2);
 /* DROP TABLE t3 */ ALTER /*!50100 TABLE */ `tort` . `t1`
 	ADD /* a column */ COLUMN c1 INT DEFAULT 1 -- ends here
 	, # and here
-	ADD COLUMN c2 VARCHAR(20) DEFAULT 'it\'s; -- no /* comment';
+	ADD COLUMN c2 VARCHAR(40) DEFAULT 'it\'s; -- no /* comment';
 INSERT INTO t1 VALUES (3,3,3,'x');
 /*!40000 TRUNCATE TABLE t2 */;
 INSERT INTO t2 VALUES (9,9);

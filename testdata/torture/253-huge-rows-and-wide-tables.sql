@@ -20,7 +20,7 @@ CREATE PROCEDURE wide() BEGIN
   DECLARE i INT DEFAULT 0;
   SET @q='CREATE TABLE t2 (id INT PRIMARY KEY';
   WHILE i < 1000 DO
-    SET @q=CONCAT(@q, ', c', i, IF(i % 3 = 0, ' INT', ' VARCHAR(5)'));
+    SET @q=CONCAT(@q, ', c', i, IF(i % 3 = 0, ' INT', ' VARCHAR(1)'));
     SET i=i+1;
   END WHILE;
   SET @q=CONCAT(@q, ')');
@@ -38,7 +38,7 @@ END$$
 DELIMITER ;
 CALL wide();
 INSERT INTO t2 (id, c0, c1, c999) VALUES (1,1,'a',9),(2,NULL,NULL,NULL);
-UPDATE t2 SET c500='mid', c998='end' WHERE id=2;
+UPDATE t2 SET c500='m', c998='e' WHERE id=2;
 ALTER TABLE t2 DROP COLUMN c7;
 UPDATE t2 SET c8='x';
 CALL fill();

@@ -26,7 +26,6 @@ UPDATE onupdate SET c=NULL WHERE id=1;
 DELETE FROM parent WHERE id=1;
 DELETE FROM tree WHERE id=2;
 INSERT INTO tree VALUES (6,1);
-REPLACE INTO parent VALUES (2,'bb');
 SET foreign_key_checks=0;
 DELETE FROM parent WHERE id=2;
 DELETE FROM tree WHERE id=1;
