@@ -19,7 +19,7 @@ func TestStaleGeneration(t *testing.T) {
 		"load":    func(_ *Store, table *Table) { mustLoad(t, table, def) },
 		"suspend": func(_ *Store, table *Table) { table.Suspend("DDL") },
 		"refuse":  func(_ *Store, table *Table) { table.Refuse("cascades") },
-		"remove":  func(s *Store, _ *Table) { s.Remove("app.t") },
+		"remove":  func(s *Store, _ *Table) { s.Remove(schema.Name{Schema: "app", Table: "t"}) },
 	}
 	for name, end := range ends {
 		for _, live := range []bool{false, true} {
@@ -96,7 +96,7 @@ func TestLoadErrors(t *testing.T) {
 
 	store := New(Config{})
 	table := store.Add("app", "t", ModeFull)
-	store.Remove("app.t")
+	store.Remove(schema.Name{Schema: "app", Table: "t"})
 	if _, err := table.Load(testDef(false)); err == nil {
 		t.Error("a removed table was loaded")
 	}
@@ -133,8 +133,8 @@ func TestTransitions(t *testing.T) {
 	table.Suspend("ALTER TABLE")
 	table.Suspend("lost position")
 	table.Refuse("no key")
-	store.Remove("app.t")
-	store.Remove("app.t")
+	store.Remove(schema.Name{Schema: "app", Table: "t"})
+	store.Remove(schema.Name{Schema: "app", Table: "t"})
 	want := []Transition{
 		{"app.t", StatePass, StateLoading, ""},
 		{"app.t", StateLoading, StateLoading, ""},
@@ -155,7 +155,7 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("%v: counted %d, want %d", state, store.Transitions(state), n)
 		}
 	}
-	if store.Table("app.t") != nil || len(store.Tables()) != 0 {
+	if store.Table(schema.Name{Schema: "app", Table: "t"}) != nil || len(store.Tables()) != 0 {
 		t.Error("the table is still there")
 	}
 }
@@ -167,7 +167,7 @@ func TestStoreTables(t *testing.T) {
 	if store.Add("app", "b", ModeFull) != b || b.Mode() != ModeHot || a.Name() != "app.a" {
 		t.Error("Add made a second table of one name")
 	}
-	if store.Table("app.b") != b || store.Table("app.c") != nil || store.MemoryLimit() != 5 {
+	if store.Table(schema.Name{Schema: "app", Table: "b"}) != b || store.Table(schema.Name{Schema: "app", Table: "c"}) != nil || store.MemoryLimit() != 5 {
 		t.Error("Table or MemoryLimit differs")
 	}
 	if tables := store.Tables(); !slices.Equal(tables, []*Table{a, b}) {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -41,7 +42,11 @@ type Store struct {
 	transitions [stateCount]atomic.Uint64
 
 	mu     sync.RWMutex
-	tables map[string]*Table // by full name
+	tables map[schema.Name]*Table
+	// owners has the one table that may hold the rows of the server's table of that name: the one of the same name, or
+	// the first that was asked for in another spelling. It is kept for good: changes of the server's table go to the
+	// same one again when that comes back.
+	owners map[schema.Name]schema.Name
 	closed bool
 
 	builders    sync.WaitGroup
@@ -60,29 +65,52 @@ func New(cfg Config) *Store {
 			return rowcodec.NewKeyEncoder(def, index)
 		}
 	}
-	s := &Store{cfg: cfg, pool: newBlockPool(), tables: map[string]*Table{}, building: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, pool: newBlockPool(), tables: map[schema.Name]*Table{}, owners: map[schema.Name]schema.Name{}, building: make(chan struct{}, 1)}
 	s.buildersCtx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
 // Add returns the table of that name, made in StatePass when there is none yet. The mode of a table that is there stays.
+// A table that was loaded with a definition of this very name under another spelling is refused then: see Table.Load.
 func (s *Store) Add(schemaName, table string, mode Mode) *Table {
+	name := schema.Name{Schema: schemaName, Table: table}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := schemaName + "." + table
 	if t := s.tables[name]; t != nil {
+		s.mu.Unlock()
 		return t
 	}
-	t := &Table{store: s, fullName: name, mode: mode, wanted: map[string]struct{}{}}
+	t := &Table{store: s, name: name, fullName: name.String(), mode: mode, wanted: map[string]struct{}{}}
 	s.tables[name] = t
+	var other *Table
+	if owner, ok := s.owners[name]; ok && owner != name {
+		other = s.tables[owner]
+	}
+	s.owners[name] = name
+	s.mu.Unlock()
+	if other != nil {
+		other.Refuse("the table is kept as " + t.fullName)
+	}
 	return t
 }
 
-// Remove forgets the table of that full name (schema.table), if there is one. Who still holds it gets Pass and ErrStale.
-func (s *Store) Remove(fullName string) {
+// claim makes name the table that may hold the rows of the server's table own, unless that is another one, which it
+// returns. A table's lock may be held.
+func (s *Store) claim(own, name schema.Name) (owner schema.Name, ok bool) {
 	s.mu.Lock()
-	t := s.tables[fullName]
-	delete(s.tables, fullName)
+	defer s.mu.Unlock()
+	owner, ok = s.owners[own]
+	if !ok {
+		owner = name
+		s.owners[own] = name
+	}
+	return owner, owner == name
+}
+
+// Remove forgets the table that was added under that name, if there is one. Who still holds it gets Pass and ErrStale.
+func (s *Store) Remove(name schema.Name) {
+	s.mu.Lock()
+	t := s.tables[name]
+	delete(s.tables, name)
 	s.mu.Unlock()
 	if t == nil {
 		return
@@ -93,11 +121,18 @@ func (s *Store) Remove(fullName string) {
 	t.move(StatePass, "the table is gone")
 }
 
-// Table returns the table of that full name (schema.table), or nil.
-func (s *Store) Table(fullName string) *Table {
+// Table returns the table that was added under that name, or else the one that was loaded with a definition of that
+// name; nil when there is neither.
+func (s *Store) Table(name schema.Name) *Table {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.tables[fullName]
+	if t := s.tables[name]; t != nil {
+		return t
+	}
+	if owner, ok := s.owners[name]; ok {
+		return s.tables[owner]
+	}
+	return nil
 }
 
 // Tables returns the tables there are, by name.
@@ -108,7 +143,9 @@ func (s *Store) Tables() []*Table {
 		tables = append(tables, t)
 	}
 	s.mu.RUnlock()
-	slices.SortFunc(tables, func(a, b *Table) int { return strings.Compare(a.fullName, b.fullName) })
+	slices.SortFunc(tables, func(a, b *Table) int {
+		return cmp.Or(strings.Compare(a.fullName, b.fullName), strings.Compare(a.name.Schema, b.name.Schema))
+	})
 	return tables
 }
 

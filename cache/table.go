@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -12,7 +13,8 @@ import (
 // Table is one table of a Store: its state and, while it is loading or live, its content.
 type Table struct {
 	store    *Store
-	fullName string
+	name     schema.Name
+	fullName string // name for people
 	mode     Mode
 
 	def        atomic.Pointer[schema.Table] // of the last Load
@@ -49,8 +51,11 @@ type Status struct {
 	Indexes []IndexStatus
 }
 
-// Name returns the table's full name, schema.table.
+// Name returns the table's full name for people, schema.table. With dots in names two tables may have the same one.
 func (t *Table) Name() string { return t.fullName }
+
+// Ident returns the name that the table was added under.
+func (t *Table) Ident() schema.Name { return t.name }
 
 // Mode returns how the table is kept.
 func (t *Table) Mode() Mode { return t.mode }
@@ -103,6 +108,10 @@ func (t *Table) Status() Status {
 // Load empties the table and begins a new Generation of it with the definition def, which is kept and must not change.
 // The table is then loading. An error means that the table can't be kept in memory, and why; nothing has changed then,
 // and the caller refuses the table.
+//
+// def is of the table's name, or of one that differs in the case of letters alone, as a server whose names know no case
+// may spell it; Store.Table then finds the table under that name too. The rows of one table of the server are kept once:
+// it is an error when the store has, or had, another table for that spelling.
 func (t *Table) Load(def *schema.Table) (*Generation, error) {
 	g, err := t.newGeneration(def)
 	if err != nil {
@@ -112,6 +121,9 @@ func (t *Table) Load(def *schema.Table) (*Generation, error) {
 	defer t.unlock()
 	if t.removed {
 		return nil, fmt.Errorf("load %s: %w", t.fullName, errors.New("the table was removed"))
+	}
+	if owner, ok := t.store.claim(schema.Name{Schema: def.Schema, Table: def.Name}, t.name); !ok {
+		return nil, fmt.Errorf("load %s: the table is kept as %s", t.fullName, owner)
 	}
 	t.move(StateLoading, "")
 	t.done.Store(0)
@@ -131,7 +143,7 @@ func (t *Table) newGeneration(def *schema.Table) (*Generation, error) {
 	switch {
 	case t.mode != ModeFull:
 		return nil, errors.New("only tables in full mode are loaded")
-	case def.FullName() != t.fullName:
+	case !strings.EqualFold(def.Schema, t.name.Schema) || !strings.EqualFold(def.Name, t.name.Table):
 		return nil, fmt.Errorf("definition of %s", def.FullName())
 	case def.Refusal != "":
 		return nil, errors.New(def.Refusal)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,10 +75,18 @@ func (s *source) problems(tables schema.Patterns) (problems []Problem) {
 	if v := s.vars["binlog_row_metadata"]; !is("binlog_row_metadata", "FULL") {
 		add(false, "the source has binlog_row_metadata="+v+", which hides some changes of definitions", persist+" binlog_row_metadata = 'FULL'")
 	}
+	if s.unlogged {
+		problems = append(problems, unloggedProblem)
+	}
 	if s.filters != "" {
 		add(!filtersHarmless(s.filters, tables), "the source leaves schemas out of its binlog ("+s.filters+")", "start it without these options")
 	}
 	return problems
+}
+
+var unloggedProblem = Problem{
+	Fatal: true, Text: "the source is a replica that does not log what it replicates",
+	Mend: "start it with --log-slave-updates (--log-replica-updates), or follow its own source",
 }
 
 // filtersHarmless reports that the filters leave out no schema of the tables. Filters work on default schemas of
@@ -124,7 +133,8 @@ func accessProblem(err error, loggedIn bool) (Problem, bool) {
 }
 
 // Check tries everything that following needs and says what is wrong, the worst first; an empty result means that the
-// tables can be followed. The error is that of a source that can't be reached.
+// tables can be followed. The error is that of a source that can't be reached, or of a connection that did not last: a
+// later try may succeed.
 func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]Problem, error) {
 	conn, err := sqltext.Dial(ctx, cfg)
 	if err != nil {
@@ -145,17 +155,13 @@ func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]
 	if len(fatalProblems(problems)) == 0 {
 		// Settings are in order, so the stream must start; if it does not, a privilege is missing.
 		if err := tryStream(ctx, cfg, conn, src); err != nil {
-			p, ok := accessProblem(err, true)
-			if !ok {
-				p = Problem{Fatal: true, Text: fmt.Sprintf("the source's log cannot be read: %v", err)}
+			// As for Run, what passes is no reason to give up.
+			end := (*failure)(nil)
+			if !errors.As(streamFailure(ctx, err), &end) || len(end.mend) == 0 {
+				return nil, fmt.Errorf("the source's log cannot be read: %w", err)
 			}
-			problems = append([]Problem{p}, problems...)
+			problems = append(slices.Clone(end.mend), problems...)
 		}
-	}
-	if p, err := replicaProblem(ctx, conn, src); err != nil {
-		return nil, err
-	} else if p != nil {
-		problems = append(problems, *p)
 	}
 	more, err := tableProblems(ctx, conn, src, tables)
 	if err != nil {
@@ -212,25 +218,6 @@ func tryStream(parent context.Context, cfg *sqltext.Config, c *sqltext.Conn, src
 	return err
 }
 
-// replicaProblem looks for a replica that keeps what it replicates out of its own log.
-func replicaProblem(ctx context.Context, c *sqltext.Conn, src *source) (*Problem, error) {
-	if src.vars["log_slave_updates"] != "OFF" && src.vars["log_replica_updates"] != "OFF" {
-		return nil, nil
-	}
-	running := false
-	err := c.Query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_running', 'Slave_running')", func(v [][]byte) error {
-		running = running || string(v[1]) != "0" && !strings.EqualFold(string(v[1]), "OFF")
-		return nil
-	})
-	if err != nil || !running {
-		return nil, err
-	}
-	return &Problem{
-		Fatal: true, Text: "the source is a replica that does not log what it replicates",
-		Mend: "start it with --log-slave-updates (--log-replica-updates), or follow its own source",
-	}, nil
-}
-
 // tableProblems looks at the tables that are named in full, and at whether there are any others.
 func tableProblems(ctx context.Context, c *sqltext.Conn, src *source, tables schema.Patterns) (problems []Problem, err error) {
 	for _, name := range tables.Exact() {
@@ -250,7 +237,7 @@ func tableProblems(ctx context.Context, c *sqltext.Conn, src *source, tables sch
 		}
 		r := newChunkReader(def, 1, 1)
 		err = c.Exec(ctx, r.columns+" LIMIT 0")
-		if server := (*mysql.MyError)(nil); errors.As(err, &server) {
+		if server := (*mysql.MyError)(nil); errors.As(err, &server) && !sqltext.IsConnectionError(err) {
 			problems = append(problems, Problem{
 				Table: name.String(), Text: "table " + name.String() + " cannot be read: " + server.Message,
 				Mend: "GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO the account",

@@ -186,6 +186,10 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, sr
 		case lack != "":
 			cancel(&failure{reason: ReasonReplaced, err: errors.New(lack), anew: true})
 			return
+		case now.unlogged:
+			// Replication can begin at any time; what it has brought since is in no event.
+			cancel(&failure{reason: ReasonSettings, err: unloggedProblem, mend: []Problem{unloggedProblem}})
+			return
 		}
 		strays = 0
 		f.state.set(func(s *state) { s.source = now })

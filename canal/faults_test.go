@@ -258,6 +258,41 @@ func TestUnreachableAtStart(t *testing.T) {
 	})
 }
 
+// A connection that is cut at any point of the check is an error of the check and no problem of the source.
+func TestCheckOverCutConnections(t *testing.T) {
+	flavors(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY)")
+		source, err := sqltext.ParseDSN(s.DSN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := Config{Source: source}
+		p := newProxy(t, address(t, s))
+		p.through(&cfg)
+		patterns, err := schema.ParsePatterns(r.schema + ".a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed, within := 0, 0
+		for budget := int64(50); budget < 4000; budget += 100 {
+			p.budget.Store(budget)
+			problems, err := Check(t.Context(), cfg.Source, patterns)
+			if len(problems) > 0 {
+				t.Errorf("cut after %d bytes: %v", budget, problems)
+			}
+			if err != nil {
+				failed++
+				if strings.Contains(err.Error(), "log cannot be read") {
+					within++
+				}
+			}
+		}
+		if failed < 10 || within == 0 {
+			t.Errorf("%d checks failed, %d of them because of the log", failed, within)
+		}
+	})
+}
+
 // Run must end at once, whatever the source does.
 func TestStopWithDeadSource(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
@@ -360,6 +395,9 @@ func TestResetLog(t *testing.T) {
 				r.exec("SET sql_log_bin = 0")
 				r.exec("UPDATE w SET v = v + 1")
 				r.exec("SET sql_log_bin = 1")
+				loads := r.f.Status().Loads
+				// Files that were made within one second can't be told apart.
+				time.Sleep(1100 * time.Millisecond)
 				r.exec(reset)
 				if i == 1 {
 					// As many transactions as before.
@@ -368,7 +406,6 @@ func TestResetLog(t *testing.T) {
 						r.exec("DELETE FROM w WHERE id = 5")
 					}
 				}
-				loads := r.f.Status().Loads
 				r.eventually("the table is loaded anew", func() bool { return r.f.Status().Loads > loads })
 				r.exec("INSERT INTO w VALUES (7, 7, 'after')")
 				r.same("w")
@@ -480,6 +517,40 @@ func TestSettingsChangeOnRestart(t *testing.T) {
 			s.Stop()
 			s.Start("--binlog-row-image=FULL")
 			r.reconnect()
+			r.same("w")
+		})
+	}
+}
+
+// A server that becomes a replica which does not log what it replicates can't be followed any more.
+func TestUnloggedReplica(t *testing.T) {
+	for _, flavor := range testmysql.Flavors() {
+		t.Run(flavor, func(t *testing.T) {
+			s := testmysql.Private(t, flavor, "--log-slave-updates=OFF")
+			r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+			r.start(nil, func(f *Follower) { f.watchEvery = 50 * time.Millisecond })
+			r.same("w")
+			if flavor == testmysql.MariaDB {
+				r.exec("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1")
+				r.exec("START SLAVE SQL_THREAD")
+			} else {
+				r.exec("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1")
+				r.exec("START REPLICA SQL_THREAD")
+			}
+			r.eventually("tables are suspended", func() bool {
+				state, reason := r.sink.state(r.schema + ".w")
+				return state == "suspended" && strings.Contains(reason, "does not log what it replicates")
+			})
+			r.eventually("a new connection meets the same", func() bool { return r.f.Status().Reconnects[ReasonSettings] > 1 })
+			problems, err := Check(t.Context(), r.f.cfg.Source, r.f.cfg.Tables)
+			if err != nil || len(problems) != 1 || problems[0] != unloggedProblem {
+				t.Errorf("problems %v, error %v", problems, err)
+			}
+			if flavor == testmysql.MariaDB {
+				r.exec("STOP SLAVE")
+			} else {
+				r.exec("STOP REPLICA")
+			}
 			r.same("w")
 		})
 	}

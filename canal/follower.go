@@ -258,6 +258,11 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 	if err != nil {
 		return false, false, dialFailure(err, true)
 	}
+	if lack == "" && src.identity == identity {
+		if lack, err = src.otherHistory(ctx, conn, applied, at); err != nil {
+			return false, false, dialFailure(err, true)
+		}
+	}
 	problems := src.problems(f.cfg.Tables)
 	if fatal := fatalProblems(problems); len(fatal) > 0 {
 		return false, false, &failure{reason: ReasonSettings, err: fatal[0], mend: fatal}
@@ -355,7 +360,9 @@ func (f *Follower) lead(src *source) {
 
 // restart gives up everything and begins at the end of the source's log.
 func (f *Follower) restart(src *source, reason string) {
-	f.suspendAll(reason)
+	for _, t := range f.tables.all() {
+		f.suspendChanged(t, reason)
+	}
 	f.prepared = prepared{}
 	clear(f.made)
 	f.cfg.Sink.SchemaChanged("", "")

@@ -20,10 +20,12 @@ var (
 	errOtherServer = errors.New("the connection leads to another server than the stream")
 )
 
-// How long a table stays refused for a reason that no definition shows: a missing privilege, or one of the Sink.
+// How long a table stays refused for a reason that no definition shows: a missing privilege, or one of the Sink. The
+// latter time doubles with each refusal, up to recheckLongest.
 const (
 	recheckPrivilege = time.Minute
 	recheckSink      = 10 * time.Minute
+	recheckLongest   = time.Hour
 )
 
 // jitter spreads a pause over half to one and a half of its length.
@@ -146,19 +148,51 @@ func (f *Follower) load(ctx context.Context, a *attempt) {
 		f.cfg.Sink.Remove(t.name.Schema, t.name.Table)
 	case errors.As(err, &refused):
 		t.end()
-		f.log.Warn("table is refused", "table", t.name.String(), "reason", refused.reason)
-		t.phase = phaseRefused
-		f.cfg.Sink.Refuse(t.name.Schema, t.name.Table, refused.reason)
-		if refused.recheck > 0 {
-			t.wanted = true
-			t.due = time.Now().Add(jitter(refused.recheck))
-		}
+		f.refuseLocked(t, refused)
 	default:
 		t.pace.failures++
 		f.counts.loadFailures.Add(1)
 		f.suspendLocked(t, fmt.Sprintf("loading it failed: %v", err))
 		t.wanted = true
 	}
+}
+
+// refuse ends what is under way for a table that the Sink can't keep any more.
+func (f *Follower) refuse(t *table, reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.attempt != nil {
+		t.attempt.cancel(errSuperseded)
+		f.counts.loadsCutOff.Add(1)
+	}
+	t.end()
+	f.refuseLocked(t, &refusal{reason: reason, recheck: recheckSink, sink: true})
+	f.wakeLoader()
+}
+
+// refuseLocked tells the Sink of a refusal and plans the next try. The caller holds mu.
+func (f *Follower) refuseLocked(t *table, r *refusal) {
+	wait := jitter(r.recheck)
+	if r.sink {
+		wait = t.sinkPause(time.Now())
+	}
+	f.log.Warn("table is refused", "table", t.name.String(), "reason", r.reason)
+	t.phase = phaseRefused
+	f.cfg.Sink.Refuse(t.name.Schema, t.name.Table, r.reason)
+	if r.recheck > 0 {
+		t.wanted = true
+		t.due = time.Now().Add(wait)
+	}
+}
+
+// sinkPause says how long to wait after a refusal by the Sink. A table that was live for less than the pause before has
+// gained nothing from that try. The caller holds mu, and changes the phase afterwards.
+func (t *table) sinkPause(now time.Time) time.Duration {
+	if t.phase == phaseLive && now.Sub(t.liveSince) > t.sinkWait {
+		t.sinkWait = 0
+	}
+	t.sinkWait = min(max(2*t.sinkWait, recheckSink), recheckLongest)
+	return min(jitter(t.sinkWait), recheckLongest)
 }
 
 // end closes a load that came to a result other than content. The caller holds mu.
@@ -171,6 +205,11 @@ func (t *table) end() {
 // requestList asks for a search for tables that the patterns match.
 func (f *Follower) requestList() {
 	f.wantList()
+	f.beginList()
+}
+
+// beginList has the loader begin a search that is counted as wanted.
+func (f *Follower) beginList() {
 	f.relist.Store(true)
 	f.wakeLoader()
 }
@@ -228,7 +267,7 @@ func (f *Follower) discover(name schema.Name) {
 		t.phase = phaseSuspended
 		t.due = time.Now()
 		f.log.Debug("table found", "table", name.String())
-		f.cfg.Sink.Suspend(name.Schema, name.Table, "waits to be loaded")
+		f.cfg.Sink.Suspend(t.name.Schema, t.name.Table, "waits to be loaded")
 	}
 	t.mu.Unlock()
 	if isNew || again {

@@ -48,6 +48,8 @@ type refusal struct {
 	reason string
 	// recheck is when to try again, for a reason that can go away without a trace in the log; 0 for others.
 	recheck time.Duration
+	// sink is set for a reason of the Sink, for which the tries become rarer.
+	sink bool
 }
 
 func (r *refusal) Error() string { return r.reason }
@@ -78,7 +80,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.target.Live(); err != nil {
 		return a.judge(err)
 	}
-	a.t.phase = phaseLive
+	a.t.phase, a.t.liveSince = phaseLive, time.Now()
 	a.f.counts.loads.Add(1)
 	a.f.log.Info("table is live", "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds())
 	return nil
@@ -87,11 +89,11 @@ func (a *attempt) run(ctx context.Context) error {
 // judge turns errors that another try would meet again into refusals.
 func (a *attempt) judge(err error) error {
 	if errors.Is(err, ErrRefused) {
-		return &refusal{err.Error(), recheckSink}
+		return &refusal{reason: err.Error(), recheck: recheckSink, sink: true}
 	}
 	switch sqltext.ServerCode(err) {
 	case mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_COLUMNACCESS_DENIED_ERROR, mysql.ER_DBACCESS_DENIED_ERROR:
-		return &refusal{fmt.Sprintf("its rows cannot be read: %v", err), recheckPrivilege}
+		return &refusal{reason: fmt.Sprintf("its rows cannot be read: %v", err), recheck: recheckPrivilege}
 	case mysql.ER_NO_SUCH_TABLE, mysql.ER_BAD_FIELD_ERROR, mysql.ER_KEY_DOES_NOT_EXITS, mysql.ER_TABLE_DEF_CHANGED:
 		return fmt.Errorf("its definition has changed meanwhile: %w", err)
 	}

@@ -33,6 +33,8 @@ type source struct {
 	filters string
 	// files are the sizes of the log's files.
 	files map[string]uint64
+	// unlogged is set for a replica that keeps what it replicates out of its own log.
+	unlogged bool
 }
 
 var sourceVariables = []string{
@@ -59,6 +61,9 @@ func inspect(ctx context.Context, c *sqltext.Conn) (*source, error) {
 	}
 	if s.vars["log_bin"] != "ON" {
 		return s, nil // the rest would fail, and the caller knows what to say
+	}
+	if s.unlogged, err = replicatesUnlogged(ctx, c, s.vars); err != nil {
+		return nil, fmt.Errorf("ask whether the source is a replica: %w", err)
 	}
 	if err := s.readSets(ctx, c); err != nil {
 		return nil, fmt.Errorf("read the source's executed transactions: %w", err)
@@ -96,6 +101,42 @@ func (s *source) readSets(ctx context.Context, c *sqltext.Conn) error {
 	})
 }
 
+// replicatesUnlogged reports that the server is applying another server's transactions and keeps them out of its log.
+func replicatesUnlogged(ctx context.Context, c *sqltext.Conn, vars map[string]string) (running bool, err error) {
+	if vars["log_slave_updates"] != "OFF" && vars["log_replica_updates"] != "OFF" {
+		return false, nil
+	}
+	if c.Flavor() == schema.FlavorMariaDB {
+		// These need no privilege; SHOW ALL SLAVES STATUS does.
+		err = c.Query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_running', 'Slave_running')", func(v [][]byte) error {
+			running = running || string(v[1]) != "0" && !strings.EqualFold(string(v[1]), "OFF")
+			return nil
+		})
+		return running, err
+	}
+	// MySQL has had the first form since 8.0.22, and has dropped the second in 8.4.
+	for _, sql := range []string{"SHOW REPLICA STATUS", "SHOW SLAVE STATUS"} {
+		applier := -1
+		err = c.StreamNamed(ctx, sql, func(i int, name []byte) error {
+			if n := string(name); n == "Replica_SQL_Running" || n == "Slave_SQL_Running" {
+				applier = i
+			}
+			return nil
+		}, func(f sqltext.Fields) error {
+			var v []byte
+			for range applier + 1 {
+				v, _, _ = f.Next()
+			}
+			running = running || strings.EqualFold(string(v), "Yes")
+			return nil
+		})
+		if sqltext.ServerCode(err) != mysql.ER_PARSE_ERROR {
+			break
+		}
+	}
+	return running, err
+}
+
 // catchUp is how long MySQL is given to put transactions into its executed set that its log has shown already.
 const catchUp = 2 * time.Second
 
@@ -120,6 +161,44 @@ func inspectFor(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordi
 		return nil, "", err
 	}
 	return src, src.lacks(applied, at), nil
+}
+
+// otherHistory says why the log up to a place is not the one that was applied here, where the server can tell: a log that
+// was reset and has grown beyond that place has the same numbers for other transactions. MariaDB finds the transactions
+// before a place in its files; MySQL tells whether an event begins there. What looks the same to MySQL by chance shows by
+// the time at which the file was made, see stream.describe.
+func (s *source) otherHistory(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordinate) (lack string, err error) {
+	if _, ok := s.files[at.file]; !ok {
+		return "", nil // a file that is gone: the stream will tell
+	}
+	lack = fmt.Sprintf("the source's log has other transactions up to %s than were applied here: it was reset or restored", at)
+	file := strings.ReplaceAll(at.file, "'", "''")
+	if applied.maria == nil {
+		err = c.Query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT 1", file, at.pos), func([][]byte) error { return nil })
+		switch code := sqltext.ServerCode(err); {
+		case code == mysql.ER_ERROR_WHEN_EXECUTING_COMMAND:
+			return lack, nil
+		case code != 0:
+			return "", nil // a server that can't tell
+		}
+		return "", err
+	}
+	same := false
+	err = c.Query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS('%s', %d)", file, at.pos), func(v [][]byte) (err error) {
+		if v[0] == nil {
+			return nil // no event begins there
+		}
+		there, err := parseGTIDs(schema.FlavorMariaDB, string(v[0]))
+		same = err == nil && there.containsAll(applied) && applied.containsAll(there)
+		return err
+	})
+	if sqltext.ServerCode(err) != 0 {
+		return "", nil // a server that can't tell
+	}
+	if err != nil || same {
+		return "", err
+	}
+	return lack, nil
 }
 
 // lacks says why the stream can't go on after the applied set at that place of the log, or nothing.

@@ -398,6 +398,9 @@ func (s *stream) noteXA() {
 	for _, tc := range s.tx.tables {
 		tc.t.noteXA(seq)
 	}
+	for t := range s.tx.touched {
+		t.noteXA(seq)
+	}
 }
 
 // prepare ends a transaction with XA PREPARE.
@@ -430,21 +433,26 @@ func (s *stream) end() {
 	}
 	_, version := s.f.pos.next()
 	reload := s.f.apply(x, version)
-	if x.granted {
-		s.f.recheckAbsent.Store(true)
-	}
-	list := x.created && s.f.wildcards || x.granted
-	if list {
-		s.f.wantList() // before the position tells that this transaction is applied
-	}
+	list := s.wantList(x) // before the position tells that this transaction is applied
 	s.f.pos.commit(x.id, s.here(), x.committed)
 	s.f.counts.transactions.Add(1)
 	s.close()
 	s.f.requestLoad(reload...)
 	if list {
-		s.f.relist.Store(true)
-		s.f.wakeLoader()
+		s.f.beginList()
 	}
+}
+
+// wantList counts a search for tables as wanted where more may be there, or be seen, after the transaction.
+func (s *stream) wantList(x *transaction) bool {
+	if x.granted {
+		s.f.recheckAbsent.Store(true)
+	}
+	list := x.created && s.f.wildcards || x.granted
+	if list {
+		s.f.wantList()
+	}
+	return list
 }
 
 // close leaves the transaction.
@@ -470,8 +478,16 @@ func (s *stream) abandon(why string) {
 			s.f.reload(tc.t, why)
 		}
 		for t := range x.touched {
-			s.f.reload(t, why)
+			s.f.suspendChanged(t, why)
+			s.f.requestLoad(t)
 		}
 	}
+	for _, schemaName := range x.changed {
+		s.f.cfg.Sink.SchemaChanged(schemaName, "")
+	}
+	list := s.wantList(x)
 	s.close()
+	if list {
+		s.f.beginList()
+	}
 }

@@ -2,6 +2,8 @@ package canal
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +57,7 @@ func (h *handler) live() {
 	if err := target.Live(); err != nil {
 		h.t.Fatal(err)
 	}
-	h.tb.phase = phaseLive
+	h.tb.phase, h.tb.liveSince = phaseLive, time.Now()
 	h.tb.feed.Store(&feed{target: target, def: def})
 }
 
@@ -195,6 +197,100 @@ func TestOddEvents(t *testing.T) {
 				t.Error("a transaction is still open")
 			}
 		})
+	}
+}
+
+// fullTarget has no room for changes.
+type fullTarget struct{ Target }
+
+func (fullTarget) Apply([]rowcodec.Change, uint64) error {
+	return fmt.Errorf("%w: no memory", ErrRefused)
+}
+
+// A live table that outgrows what the Sink can keep is refused at once, and tried again ever more rarely.
+func TestRefusedByApply(t *testing.T) {
+	h := newHandler(t)
+	outgrow := func() {
+		now := h.tb.feed.Load()
+		now.target = fullTarget{now.target}
+		h.f.apply(&transaction{tables: []*tableChanges{{t: h.tb, feed: now, changes: make([]rowcodec.Change, 1)}}}, 1)
+	}
+	until := func(low, high time.Duration) {
+		t.Helper()
+		state, reason := h.sink.state("s.t")
+		if wait := time.Until(h.tb.due); state != "refused" || !strings.Contains(reason, "no memory") ||
+			!h.tb.wanted || h.tb.phase != phaseRefused || h.tb.feed.Load() != nil || wait > high || wait < low-time.Second {
+			t.Errorf("%s (%s), tried again in %v", state, reason, wait)
+		}
+	}
+	for _, pause := range []time.Duration{1, 2, 4, 6, 6} {
+		pause *= recheckSink
+		h.live()
+		outgrow()
+		until(pause/2, min(pause*3/2, recheckLongest))
+	}
+	// A table that has no content has none to suspend.
+	due := h.tb.due
+	h.f.reload(h.tb, "a reason")
+	until(0, recheckLongest)
+	if !h.tb.due.Equal(due) {
+		t.Error("the time of the next try has moved")
+	}
+	h.begin()
+	h.query("TRUNCATE TABLE t")
+	h.expect("suspended", 1)
+	if wait := time.Until(h.tb.due); wait > time.Second {
+		t.Errorf("after a change of the table it is tried again in %v", wait)
+	}
+	// A load under way ends with the refusal.
+	h.live()
+	ended := error(nil)
+	h.tb.attempt = &attempt{cancel: func(err error) { ended = err }}
+	outgrow()
+	until(recheckSink/2, recheckSink*3/2)
+	if h.tb.attempt != nil || !errors.Is(ended, errSuperseded) {
+		t.Errorf("the load has ended with %v", ended)
+	}
+	// One that was live for long is tried again as after the first time.
+	h.tb.sinkWait = recheckLongest
+	h.live()
+	h.tb.liveSince = time.Now().Add(-2 * recheckLongest)
+	outgrow()
+	until(recheckSink/2, recheckSink*3/2)
+}
+
+// What a transaction without an end may have changed is told all the same.
+func TestAbandonedDefinitions(t *testing.T) {
+	for sql, changed := range map[string]string{
+		"ALTER TABLE t ADD x INT":  "s.",
+		"CREATE TABLE o.u LIKE t":  "s. o.",
+		"GRANT SELECT ON s.t TO x": "",
+	} {
+		h := newHandler(t)
+		h.f.wildcards = true
+		h.begin()
+		h.query("BEGIN")
+		h.query(sql)
+		h.must(h.event(replication.ROTATE_EVENT, &replication.RotateEvent{NextLogName: []byte("b.000002"), Position: 4}, 0))
+		if got := strings.Join(h.sink.changed, " "); got != changed {
+			t.Errorf("%s: changed: %q", sql, got)
+		}
+		if !h.f.relist.Load() || h.f.listsWanted.Load() != 1 {
+			t.Errorf("%s: tables are not looked for", sql)
+		}
+		if granted := changed == ""; h.f.recheckAbsent.Load() != granted {
+			t.Errorf("%s: absent tables are looked for: %v", sql, !granted)
+		}
+	}
+}
+
+func TestNoteXA(t *testing.T) {
+	h := newHandler(t)
+	h.tx.id.maria.SequenceNumber = 5
+	h.tx.touch(h.tb, "a reason")
+	h.noteXA()
+	if len(h.tb.xa) != 1 {
+		t.Errorf("noted: %v", h.tb.xa)
 	}
 }
 

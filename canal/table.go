@@ -73,6 +73,9 @@ type table struct {
 	wanted bool
 	due    time.Time
 	pace   pace
+	// liveSince is when the last load ended well; sinkWait is how long the last refusal by the Sink was to last.
+	liveSince time.Time
+	sinkWait  time.Duration
 	// xa are the XA transactions of the last seconds that changed the table (MariaDB only).
 	xa []xaCommit
 }
@@ -147,7 +150,20 @@ func (f *Follower) suspend(t *table, reason string) {
 	f.suspendLocked(t, reason)
 }
 
+// suspendChanged is suspend for a table that may not be what it was: one that is refused need not wait to be tried again.
+func (f *Follower) suspendChanged(t *table, reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase == phaseRefused {
+		t.wanted, t.sinkWait = false, 0
+	}
+	f.suspendLocked(t, reason)
+}
+
 func (f *Follower) suspendLocked(t *table, reason string) {
+	if t.phase == phaseRefused && t.wanted {
+		return // it has no content, and the time of the next try stands
+	}
 	t.feed.Store(nil)
 	var wasted time.Duration
 	if t.attempt != nil {

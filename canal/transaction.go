@@ -326,19 +326,27 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 		case len(tc.changes) > 0:
 			err := now.target.Apply(tc.changes, version)
 			f.counts.changes.Add(uint64(len(tc.changes)))
-			if err != nil && tc.t.feed.Load() == now {
+			switch {
+			case err == nil || tc.t.feed.Load() != now:
+			case errors.Is(err, ErrRefused):
+				f.refuse(tc.t, err.Error())
+			default:
 				x.touch(tc.t, fmt.Sprintf("its changes do not fit: %v", err))
 			}
 		}
 	}
 	if x.everything != "" {
+		suspend := f.suspend
+		if slices.Contains(x.changed, "") {
+			suspend = f.suspendChanged
+		}
 		for _, t := range f.tables.all() {
-			f.suspend(t, x.everything)
+			suspend(t, x.everything)
 			reload = append(reload, t)
 		}
 	} else {
 		for t, reason := range x.touched {
-			f.suspend(t, reason)
+			f.suspendChanged(t, reason)
 			reload = append(reload, t)
 		}
 	}

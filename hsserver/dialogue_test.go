@@ -162,7 +162,7 @@ func (f *fixture) settle(ctx context.Context) error {
 		r.ForgetAll()
 	}
 	for _, t := range f.store.Tables() {
-		f.store.Remove(t.Name())
+		f.store.Remove(t.Ident())
 	}
 	var names []string
 	if err := f.conn.Query(ctx, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA='"+f.schema+"' AND TABLE_TYPE='BASE TABLE'", func(v [][]byte) error {

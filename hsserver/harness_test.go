@@ -96,7 +96,7 @@ func newMemory(t testing.TB) *memory {
 }
 
 func (m *memory) Lookup(schemaName, table string) (Table, bool) {
-	t := m.store.Table(schemaName + "." + table)
+	t := m.store.Table(schema.Name{Schema: schemaName, Table: table})
 	if t == nil || t.Def() == nil {
 		return nil, false
 	}

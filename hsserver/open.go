@@ -70,7 +70,7 @@ func (s *session) open(t *tokens, out []byte) []byte {
 	s.park(func(ctx context.Context, out []byte) []byte {
 		def, f := s.find(ctx, ix)
 		if f != "" {
-			return append(out, failTable...)
+			return append(out, f...)
 		}
 		return s.opened(id, ix, def, out)
 	})

@@ -226,7 +226,7 @@ func TestDatabaseIsAskedAndDown(t *testing.T) {
 	m.down = true
 	c.expect("P\t1\tapp\tnosuch\tPRIMARY\tid", "1\t1\topen_table")
 	c.expect("0\t=\t1\t3", "0\t1\t3") // memory still answers
-	m.store.Table("app.user").Suspend("test")
+	m.store.Table(schema.Name{Schema: "app", Table: "user"}).Suspend("test")
 	c.expect("0\t=\t1\t3", "1\t1\tunavailable")
 	if st := s.Stats(); st.Failures != 3 || st.Parked != 1 {
 		t.Errorf("%+v", st)

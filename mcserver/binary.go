@@ -56,6 +56,7 @@ const (
 	statusUnknown     = 0x0081
 	statusUnsupported = 0x0083
 	statusInternal    = 0x0084
+	statusTemporary   = 0x0086
 )
 
 const (
@@ -242,7 +243,11 @@ func (s *session) binaryLookup(ctx context.Context, key []byte, quiet bool) bool
 	case outcomePark:
 		return false
 	case outcomeFailed:
-		s.binaryError(statusInternal, strings.TrimPrefix(s.failure, serverErrorPrefix))
+		status := uint16(statusInternal)
+		if s.at != nil && s.at.problem() != nil {
+			status = statusTemporary
+		}
+		s.binaryError(status, strings.TrimPrefix(s.failure, serverErrorPrefix))
 		return true
 	case outcomeMiss:
 		switch {
@@ -267,7 +272,7 @@ func (s *session) binaryAnswer(status uint16, text string) {
 // binaryError answers a request that failed.
 func (s *session) binaryError(status uint16, text string) {
 	r := resultClientError
-	if status == statusInternal || status == statusTooLarge {
+	if status == statusInternal || status == statusTemporary || status == statusTooLarge {
 		r = resultServerError
 	}
 	s.count.add(s.cmd, r)

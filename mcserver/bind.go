@@ -183,7 +183,13 @@ type container struct {
 	options Options
 	compat  Compat
 	logger  *slog.Logger
+	// barred is why the container can't be used whatever its table is; nil for none. wrongRow then tells that its own
+	// row in the plugin's table is the reason.
+	barred   error
+	wrongRow bool
 
+	// used tells that the container, or the one of its name in an earlier set, has been usable at some time.
+	used    atomic.Bool
 	current atomic.Pointer[binding]
 	// failed is why the container does not fit its table; nil where it does.
 	failed atomic.Pointer[bindFailure]
@@ -241,6 +247,7 @@ func (c *container) rebind(table Table) (*binding, error) {
 	}
 	c.failed.Store(nil)
 	c.current.Store(b)
+	c.used.Store(true)
 	return b, nil
 }
 
@@ -257,8 +264,21 @@ func (c *container) fail(err error) {
 
 // problem returns why the container can't be used at present, or nil.
 func (c *container) problem() error {
+	if c.barred != nil {
+		return c.barred
+	}
 	if f := c.failed.Load(); f != nil {
 		return f.err
 	}
 	return nil
+}
+
+// isWrongRow tells that the container comes from the plugin's table and its row does not describe a container of the
+// table it names. A table that isn't there is none of this: it may be on its way.
+func (c *container) isWrongRow() bool {
+	if c.barred != nil {
+		return c.wrongRow
+	}
+	f := c.failed.Load()
+	return c.plugin && f != nil && f.def != nil
 }

@@ -3,14 +3,15 @@ package mcserver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Container maps keys to the rows of one table. It is what a row of innodb_memcache.containers says, or an entry of a
 // configuration file. Column names are compared byte by byte with the table's.
 type Container struct {
-	// Name is what clients write after @@. The container named "default" is the one that connections begin with;
-	// without it that is the first usable one.
+	// Name is what clients write after @@. The container named "default" is the one that connections begin with, if it
+	// is usable; without it that is the first usable one.
 	Name string
 	// Schema and Table name a base table.
 	Schema string
@@ -208,12 +209,23 @@ type ContainerSet struct {
 	Options    Options
 	// Problems tells what was left out of Containers, and why.
 	Problems []Problem
+
+	// barred are the containers that were left out.
+	barred []barredContainer
+}
+
+// barredContainer is a container that the plugin's tables name and that can't be used, whatever its table is.
+type barredContainer struct {
+	Container
+	reason   string
+	wrongRow bool // the reason is its own row
 }
 
 // Add puts the containers of a configuration file to those of the source. A container of the same name replaces the
 // source's; other ones stand behind the source's.
 func (cs *ContainerSet) Add(s Settings) {
 	for _, c := range s.Containers {
+		cs.barred = slices.DeleteFunc(cs.barred, func(b barredContainer) bool { return b.Name == c.Name })
 		replaced := false
 		for i := range cs.Containers {
 			if cs.Containers[i].Name == c.Name {

@@ -267,8 +267,11 @@ func TestSetContainersAgain(t *testing.T) {
 	if _, err := s.SetContainers(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := conn.send(t, "get AA\r\n"), "VALUE AA 8 5\r\nHELLO\r\nEND\r\n"; got != want {
+	if got, want := conn.send(t, "get AA\r\n"), "SERVER_ERROR container \"city\" is no longer known\r\n"; got != want {
 		t.Errorf("the container is gone: got %q, want %q", got, want)
+	}
+	if got, want := conn.send(t, "get @@demo.AA\r\n"), "VALUE @@demo.AA 8 5\r\nHELLO\r\nEND\r\n"; got != want {
+		t.Errorf("at another container: got %q, want %q", got, want)
 	}
 }
 

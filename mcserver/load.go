@@ -16,7 +16,7 @@ const valueColumnSeparators = " ;,|\n"
 
 // LoadContainers reads the plugin's tables innodb_memcache.{containers,cache_policies,config_options} through q, with
 // the plugin's rules. Without the schema (or with none of its tables visible to q's user) the set is empty. Rows that
-// can't be used are in the set's Problems. An error means that the tables could not be read.
+// can't be used are in the set's Problems, and so is a table without which none can. An error means that the tables could not be read.
 func LoadContainers(ctx context.Context, q schema.Querier) (ContainerSet, error) {
 	set := ContainerSet{Options: Options{}.withDefaults()}
 	found := make(map[string]bool)
@@ -31,15 +31,16 @@ func LoadContainers(ctx context.Context, q schema.Querier) (ContainerSet, error)
 	if !found["containers"] {
 		return set, nil
 	}
-	containers, problems, err := loadContainerRows(ctx, q)
+	containers, err := set.loadContainerRows(ctx, q)
 	if err != nil {
 		return set, err
 	}
-	set.Problems = problems
 	if len(containers) == 0 {
 		return set, nil
 	}
-	// Without a row in each of the other two tables the plugin loads no container at all.
+	// Without a row in each of the other two tables the plugin loads no container at all and does not serve. Here the
+	// containers stay known, and reads through them are answered with the reason: a miss would look like rows that
+	// are not there, and policies that nobody has set could open what was closed.
 	for _, table := range []string{"cache_policies", "config_options"} {
 		rows := 0
 		if found[table] {
@@ -52,8 +53,11 @@ func LoadContainers(ctx context.Context, q schema.Querier) (ContainerSet, error)
 			}
 		}
 		if rows == 0 {
-			set.Problems = append(set.Problems, Problem{Reason: fmt.Sprintf(
-				"no container is used: table %s.%s is missing or empty", configSchema, table)})
+			reason := fmt.Sprintf("no container is used: table %s.%s is missing or empty", configSchema, table)
+			set.Problems = append(set.Problems, Problem{Reason: reason})
+			for _, c := range containers {
+				set.barred = append(set.barred, barredContainer{Container: c, reason: reason})
+			}
 			return set, nil
 		}
 	}
@@ -67,7 +71,8 @@ var containerColumns = []string{
 	"flags", "cas_column", "expire_time_column", "unique_idx_name_on_key",
 }
 
-func loadContainerRows(ctx context.Context, q schema.Querier) ([]Container, []Problem, error) {
+// loadContainerRows returns the containers that can be used so far and notes the others.
+func (cs *ContainerSet) loadContainerRows(ctx context.Context, q schema.Querier) ([]Container, error) {
 	var sql strings.Builder
 	// The name stays as its bytes are, since clients' bytes are compared with it; the rest are identifiers.
 	sql.WriteString("SELECT name")
@@ -76,20 +81,20 @@ func loadContainerRows(ctx context.Context, q schema.Querier) ([]Container, []Pr
 	}
 	sql.WriteString(" FROM " + configSchema + ".containers ORDER BY name")
 	var containers []Container
-	var problems []Problem
 	err := q.Query(ctx, sql.String(), func(v [][]byte) error {
 		c, reason := containerFromRow(v)
 		if reason != "" {
-			problems = append(problems, Problem{Container: c.Name, Reason: reason})
+			cs.Problems = append(cs.Problems, Problem{Container: c.Name, Reason: reason})
+			cs.barred = append(cs.barred, barredContainer{Container: c, reason: reason, wrongRow: true})
 			return nil
 		}
 		containers = append(containers, c)
 		return nil
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s.containers: %w", configSchema, err)
+		return nil, fmt.Errorf("read %s.containers: %w", configSchema, err)
 	}
-	return containers, problems, nil
+	return containers, nil
 }
 
 // containerFromRow makes a container of a row, or says why it can't be used.

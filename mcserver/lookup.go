@@ -84,21 +84,24 @@ func splitKey(key []byte, delimiter string) (name, rest []byte) {
 	return name, nil
 }
 
-// follow makes the session's container one of cs, which are in use now.
+// follow makes the session's container one of cs, which are in use now: the one of the name that the client has chosen,
+// or else the default. Where the chosen one is gone, the client is told so: another container's row with the same key
+// would be a wrong answer.
 func (s *session) follow(cs *containers) {
-	if s.containers == cs {
-		return
+	if s.containers == cs || s.searched && s.at != nil {
+		return // a get of several keys ends where it began
 	}
 	at := cs.first
-	if s.at != nil {
-		if c := cs.byName[s.at.Name]; c != nil {
-			at = c
+	if s.switched {
+		if at = cs.byName[s.at.Name]; at == nil {
+			at = s.server.gone(s.at)
 		}
 	}
 	s.containers, s.at = cs, at
 }
 
-// switchTo changes the session's container. A name that isn't known changes nothing.
+// switchTo changes the session's container, also to one that can't be read at present. A name that isn't known changes
+// nothing.
 func (s *session) switchTo(ctx context.Context, name []byte) outcome {
 	cs := s.server.containers.Load()
 	if cs == nil {
@@ -106,9 +109,6 @@ func (s *session) switchTo(ctx context.Context, name []byte) outcome {
 		return outcomeFailed
 	}
 	s.follow(cs)
-	if s.at != nil && s.at.Name == string(name) {
-		return outcomeHit
-	}
 	c := cs.byName[string(name)]
 	if c == nil && len(name) > 0 && s.server.mayRefresh() {
 		if ctx == memoryOnly {
@@ -124,7 +124,7 @@ func (s *session) switchTo(ctx context.Context, name []byte) outcome {
 	if c == nil {
 		return outcomeMiss
 	}
-	s.at = c
+	s.at, s.switched = c, true
 	return outcomeHit
 }
 

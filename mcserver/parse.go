@@ -148,6 +148,7 @@ const (
 	errShutdown        = "SERVER_ERROR: shutdown not enabled"
 	errNoCachedump     = "CLIENT_ERROR stats cachedump not allowed"
 	errNotStarted      = "SERVER_ERROR containers are not loaded yet"
+	errRangeKey        = "SERVER_ERROR a key of the range can not be sent"
 	errRangeTooLong    = "SERVER_ERROR answer of the range is too long"
 	errRangeUnordered  = "SERVER_ERROR range with two ends is not supported for this key"
 	errRangeDescending = "SERVER_ERROR range is not supported over a descending index"

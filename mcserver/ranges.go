@@ -87,7 +87,7 @@ type rangeWalk struct {
 	stopAfter bool
 	keyBuf    []byte
 	start     int
-	tooLong   bool
+	failure   string // what ends the range, in words for the client; empty while nothing does
 	err       error
 }
 
@@ -166,9 +166,9 @@ func (s *session) walk(ctx context.Context, b *binding, text []byte) (outcome, e
 	if err != nil {
 		return outcomeFailed, err
 	}
-	if w.tooLong {
+	if w.failure != "" {
 		s.r.out = s.r.out[:w.start]
-		s.failure = errRangeTooLong
+		s.failure = w.failure
 		return outcomeFailed, nil
 	}
 	if w.down {
@@ -179,6 +179,16 @@ func (s *session) walk(ctx context.Context, b *binding, text []byte) (outcome, e
 	}
 	s.r.found = true
 	return outcomeHit, nil
+}
+
+// sendable reports that the text protocol can carry the key: another would be read as something else in the answer.
+func sendable(key []byte) bool {
+	for _, c := range key {
+		if c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return len(key) > 0 && len(key) <= maxKeyBytes
 }
 
 // emit takes one row of the walk.
@@ -200,6 +210,10 @@ func (w *rangeWalk) emit(row rowcodec.Row, version uint64) bool {
 	if !live {
 		return true
 	}
+	if !sendable(key) {
+		w.failure = errRangeKey
+		return false
+	}
 	w.marks = append(w.marks, len(r.out))
 	if b.def.Columns[b.key].Kind == schema.KindInt {
 		for len(key) > 1 && key[0] == '0' { // ZEROFILL
@@ -208,8 +222,10 @@ func (w *rangeWalk) emit(row rowcodec.Row, version uint64) bool {
 	}
 	r.key = key
 	r.write(row, it)
-	w.tooLong = len(r.out)-w.start > maxRangeBytes
-	return !w.tooLong
+	if len(r.out)-w.start > maxRangeBytes {
+		w.failure = errRangeTooLong
+	}
+	return w.failure == ""
 }
 
 // turn puts the answers of the rows into the opposite order.

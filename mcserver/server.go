@@ -2,7 +2,6 @@ package mcserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/binlogcache/binlogcache/internal/netserver"
-	"github.com/binlogcache/binlogcache/schema"
 )
 
 // Compat chooses between safe behaviour and the plugin's own quirks.
@@ -114,124 +112,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// containers are the containers in use, with everything that holds for all of them. It is immutable.
-type containers struct {
-	byName   map[string]*container
-	inOrder  []*container
-	first    *container // where connections begin; nil when there is none
-	policies Policies
-	options  Options
-}
-
-// readsTables tells that reads go to the tables. cache_only finds nothing as long as there are no items but rows.
-func (cs *containers) readsTables() bool {
-	return cs.policies.Get == PolicyInnoDBOnly || cs.policies.Get == PolicyCaching
-}
-
-// SetContainers puts a set of containers to use in place of the ones before. Each is checked against its table; what
-// does not fit is left out and told in the result, after the set's own problems. An error means that a table could not
-// be looked at, because the database could not be asked; nothing is changed then. Connections stay at the container
-// that has the name of the one they are at, if there is one.
-func (s *Server) SetContainers(ctx context.Context, set ContainerSet) ([]Problem, error) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	next := &containers{byName: make(map[string]*container), policies: set.Policies, options: set.Options.withDefaults()}
-	problems := append([]Problem(nil), set.Problems...)
-	for i := range set.Containers {
-		c, err := s.open(ctx, &set.Containers[i], next.options)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.problem(); err != nil {
-			problems = append(problems, Problem{Container: c.Name, Reason: err.Error()})
-			continue
-		}
-		next.add(c)
-	}
-	s.containers.Store(next)
-	return problems, nil
-}
-
-// add makes c known. The container that is called default is the first one, or else the first of the list.
-func (cs *containers) add(c *container) {
-	cs.byName[c.Name] = c
-	cs.inOrder = append(cs.inOrder, c)
-	if cs.first == nil || c.Name == defaultContainer {
-		cs.first = c
-	}
-}
-
-// open makes a container and binds it to its table. What does not fit is the container's problem; an error means that
-// the database could not be asked.
-func (s *Server) open(ctx context.Context, cfg *Container, options Options) (*container, error) {
-	// Problems at this point are the caller's to report, so nothing is logged yet.
-	c := &container{Container: *cfg, options: options, compat: s.compat, logger: slog.New(slog.DiscardHandler)}
-	_, err := s.reopen(ctx, c)
-	if err != nil && c.problem() == nil {
-		return nil, fmt.Errorf("container %q: %w", c.Name, err)
-	}
-	c.logger = s.logger
-	return c, nil
-}
-
-// reopen asks for c's table and binds c to it.
-func (s *Server) reopen(ctx context.Context, c *container) (*binding, error) {
-	table, err := s.reader.Open(ctx, c.Schema, c.Table)
-	if errors.Is(err, schema.ErrNoTable) {
-		c.fail(fmt.Errorf("there is no base table %s.%s", c.Schema, c.Table))
-		return nil, c.problem()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return c.rebind(table)
-}
-
-// refresh looks on the source for a container that isn't known, and puts new ones to use. It returns the containers in
-// use after that.
-func (s *Server) refresh(ctx context.Context, name []byte) (*containers, error) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	now := s.containers.Load()
-	if now == nil || now.byName[string(name)] != nil || !s.mayRefresh() {
-		return now, nil
-	}
-	set, err := s.find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.refreshed.Store(time.Now().UnixNano())
-	next := &containers{byName: make(map[string]*container), policies: now.policies, options: now.options}
-	for _, c := range now.inOrder {
-		next.add(c)
-	}
-	for i := range set.Containers {
-		if next.byName[set.Containers[i].Name] != nil {
-			continue
-		}
-		c, err := s.open(ctx, &set.Containers[i], next.options)
-		if err != nil {
-			return nil, err
-		}
-		if c.problem() == nil {
-			s.logger.Info("container found", "container", c.Name, "table", c.Schema+"."+c.Table)
-			next.add(c)
-		}
-	}
-	// What is new does not become the default of connections, unless there was none.
-	if now.first != nil {
-		next.first = now.first
-	}
-	s.containers.Store(next)
-	return next, nil
-}
-
-// mayRefresh tells that the source may be asked for a container that isn't known.
-func (s *Server) mayRefresh() bool {
-	return s.find != nil && time.Now().UnixNano()-s.refreshed.Load() >= int64(refreshInterval)
-}
-
-// ContainerStatus is a container in use, for status output.
+// ContainerStatus is a known container, for status output.
 type ContainerStatus struct {
 	Name, Schema, Table string
 	Default             bool
@@ -239,7 +120,8 @@ type ContainerStatus struct {
 	Problem string
 }
 
-// Containers returns the containers in use, in order; nil before the first SetContainers.
+// Containers returns the containers that are known, in order, also those that can't be read at present; nil before the
+// first SetContainers.
 func (s *Server) Containers() []ContainerStatus {
 	now := s.containers.Load()
 	if now == nil {

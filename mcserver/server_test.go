@@ -41,7 +41,7 @@ func TestFindContainers(t *testing.T) {
 	if calls != 1 {
 		t.Errorf("%d calls for one name", calls)
 	}
-	send("get @@other.1\r\nget @@gone.1\r\nbind other\r\n", "END\r\nEND\r\nNOT_FOUND\r\n")
+	send("get @@other.1\r\nget @@gone.1\r\nbind other\r\n", "END\r\nSERVER_ERROR there is no base table app.gone\r\nNOT_FOUND\r\n")
 	if calls != 1 {
 		t.Errorf("%d calls within a second", calls)
 	}

@@ -44,10 +44,11 @@ type session struct {
 	// skip is the number of bytes to swallow.
 	skip int
 
-	// containers are those that at is of, and searched tells that the command at hand has looked up a key: from then
+	// containers are those that at is of (or was, before it was gone), and searched tells that the command at hand has looked up a key: from then
 	// on it does not change the container.
 	containers *containers
 	at         *container
+	switched   bool // the client has named at; otherwise it is the default
 	searched   bool
 
 	r        renderer

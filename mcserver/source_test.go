@@ -211,6 +211,13 @@ func TestLoadContainers(t *testing.T) {
 			if len(set.Containers) > 0 || !slices.Equal(problems(set), want) {
 				t.Errorf("without policies: %+v", set)
 			}
+			server := mcserver.New(mcserver.Config{Reader: s.newReader(t, nil)})
+			if _, err := server.SetContainers(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+			if st := server.Containers(); len(st) != 3 || st[0].Name != "a" || !st[0].Default || st[0].Problem != want[1] {
+				t.Errorf("in use without policies: %+v", st)
+			}
 			s.exec(t, "INSERT INTO innodb_memcache.cache_policies VALUES ('z','disabled','disabled','disabled','disabled'), ('m','caching','cache_only','disabled','innodb_only')")
 			set = load()
 			if len(set.Containers) > 0 || !slices.Contains(problems(set), "no container is used: table innodb_memcache.config_options is missing or empty") {

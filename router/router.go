@@ -120,13 +120,17 @@ func (r *Router) Lookup(schemaName, table string) (*Table, bool) {
 	if r.store == nil {
 		return nil, false
 	}
-	ct := r.store.Table(name.String())
-	if ct == nil || definition(ct) == nil {
+	ct := r.store.Table(name)
+	if ct == nil {
+		return nil, false
+	}
+	def := definition(ct)
+	if def == nil {
 		return nil, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.entry(name)
+	t := r.spelled(name, def)
 	return t, t.Def() != nil
 }
 
@@ -226,8 +230,9 @@ func (r *Router) load(name schema.Name, f *flight) {
 // Loads returns how many times the database was asked for a definition.
 func (r *Router) Loads() uint64 { return r.loads.Load() }
 
-// install keeps a definition under the server's spelling of the name, and under the client's. r.mu is held.
-func (r *Router) install(name schema.Name, def *schema.Table) *Table {
+// spelled returns the entry of the table that def describes, under the server's spelling of its name, to be found under
+// the client's too. r.mu is held for writing.
+func (r *Router) spelled(name schema.Name, def *schema.Table) *Table {
 	own := schema.Name{Schema: def.Schema, Table: def.Name}
 	if own != name {
 		if len(r.aliases) >= r.most {
@@ -235,7 +240,12 @@ func (r *Router) install(name schema.Name, def *schema.Table) *Table {
 		}
 		r.aliases[name] = own
 	}
-	t := r.entry(own)
+	return r.entry(own)
+}
+
+// install keeps a definition that was asked for under that name. r.mu is held for writing.
+func (r *Router) install(name schema.Name, def *schema.Table) *Table {
+	t := r.spelled(name, def)
 	// Who holds a definition that says the same need not resolve its names again.
 	for _, known := range []*schema.Table{t.last, t.cachedDef()} {
 		if known != nil && reflect.DeepEqual(known, def) {
@@ -256,7 +266,7 @@ func (r *Router) entry(name schema.Name) *Table {
 	if len(r.tables) >= r.most {
 		r.evict()
 	}
-	t := &Table{router: r, name: name, fullName: name.String()}
+	t := &Table{router: r, name: name}
 	t.used.Store(true)
 	r.tables[name] = t
 	return t

@@ -121,7 +121,7 @@ func (r *rig) find(t *Table, index, value string) (rows []string, from string, e
 	for range 3 {
 		def := t.Def()
 		if def == nil {
-			if t, err = r.Open(r.t.Context(), r.db, t.fullName[len(r.db)+1:]); err != nil {
+			if t, err = r.Open(r.t.Context(), r.db, t.name.Table); err != nil {
 				return nil, "", err
 			}
 			continue
@@ -341,7 +341,7 @@ func TestCachedTable(t *testing.T) {
 		ct.Refuse("test")
 		r.expect(tab, "PRIMARY", "2", "database", "2|b|2|9")
 		// Gone from memory, and there again as another object.
-		r.store.Remove(ct.Name())
+		r.store.Remove(ct.Ident())
 		r.expect(tab, "PRIMARY", "2", "database", "2|b|2|9")
 		r.fill("t")
 		r.expect(tab, "PRIMARY", "2", "memory", "2|b|2|9")

@@ -15,13 +15,12 @@ import (
 // Table is one table, wherever its rows are. It may be kept for long and used by many goroutines; it follows the table
 // of its name through changes of definition and through memory.
 type Table struct {
-	router   *Router
-	name     schema.Name
-	fullName string
-	used     atomic.Bool                  // since the last look for a table to evict
-	cached   atomic.Pointer[cache.Table]  // where it was last found in the store
-	own      atomic.Pointer[schema.Table] // from the database; nil when not known. Written under Router.mu
-	last     *schema.Table                // own as it was before it was forgotten; guarded by Router.mu
+	router *Router
+	name   schema.Name                  // as the server spells it
+	used   atomic.Bool                  // since the last look for a table to evict
+	cached atomic.Pointer[cache.Table]  // where it was last found in the store
+	own    atomic.Pointer[schema.Table] // from the database; nil when not known. Written under Router.mu
+	last   *schema.Table                // own as it was before it was forgotten; guarded by Router.mu
 }
 
 // definition is that of a table in memory, when memory vouches for it: the follower keeps it in step with the log.
@@ -42,7 +41,7 @@ func (t *Table) inMemory() *cache.Table {
 	if t.router.store == nil {
 		return nil
 	}
-	ct := t.router.store.Table(t.fullName)
+	ct := t.router.store.Table(t.name)
 	if ct != t.cached.Load() {
 		t.cached.Store(ct)
 	}

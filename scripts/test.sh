@@ -26,6 +26,6 @@ step "tests of what runs in several goroutines, with the race detector"
 mapfile -t concurrent < <(go list ./... | grep -E '/(admin|cache|canal|hsserver|mcserver|router|internal/(app|dbreader|netserver|sqltext))$')
 go test -count=1 -timeout 15m -short -race "${concurrent[@]}" | tee -a "$results"
 
-ran=$(grep -c '^ok' "$results" || true)
+ran=$(grep '^ok' "$results" | grep -vc 'no tests to run' || true)
 [ "$ran" -gt 0 ] || { echo "test: no test ran" >&2; exit 1; }
 step "all is well: $ran packages"

@@ -203,3 +203,31 @@ func TestDatabaseKilled(t *testing.T) {
 		})
 	}
 }
+
+// TestResetWhileAway: the source's log is reset while the cache is cut off, and grows longer than it was. The numbers are
+// all there, for other transactions.
+func TestResetWhileAway(t *testing.T) {
+	for flavor, reset := range map[string]string{testmysql.MariaDB: "RESET MASTER", testmysql.MySQL: "RESET BINARY LOGS AND GTIDS"} {
+		t.Run(flavor, func(t *testing.T) {
+			s := testmysql.Private(t, flavor)
+			db := s.DB(t)
+			mustExec(t, db, "CREATE DATABASE k")
+			mustExec(t, db, "CREATE TABLE k.w (id INT PRIMARY KEY, v VARCHAR(40), n INT)")
+			mustExec(t, db, "CREATE TABLE k.other (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(40))")
+			for i := range 20 {
+				mustExec(t, db, "INSERT INTO k.w VALUES (?,'one',1)", i)
+			}
+			p, dsn := newProxy(t, s)
+			d := start(t, dsn, "k.w").waitReady()
+			p.down.Store(true)
+			p.cut()
+			mustExec(t, db, reset)
+			mustExec(t, db, "UPDATE k.w SET v='two' WHERE id=7")
+			for range 300 {
+				mustExec(t, db, "INSERT INTO k.other (v) VALUES ('x')")
+			}
+			p.down.Store(false)
+			mustEqual(t, s, d, "k", "w")
+		})
+	}
+}

@@ -70,6 +70,7 @@ func (d *daemon) keepContainers(ctx context.Context) error {
 		d.containersRead.Store(true)
 		return nil
 	}
+	none := false // the last set had no containers
 	for {
 		select {
 		case <-ctx.Done():
@@ -79,6 +80,12 @@ func (d *daemon) keepContainers(ctx context.Context) error {
 		for {
 			err := d.setContainers(ctx)
 			if err == nil {
+				before := none
+				none = len(d.memcached.Containers()) == 0
+				if none && !before {
+					// Every get finds nothing then, as if rows were missing. It is said once, not at every look.
+					d.logger.Warn("no memcached containers: reads find nothing; name some in the file, or GRANT SELECT ON innodb_memcache.* where the source has them")
+				}
 				d.containersRead.Store(true)
 				break
 			}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -33,8 +34,8 @@ const (
 	// drainTimeout bounds the answers to requests that were received before the end; with the rest of the stop it stays
 	// below the 10 s after which service managers kill.
 	drainTimeout = 6 * time.Second
-	// gcPercent keeps the heap's head room small: nearly all of the heap are the rows and indexes, which hold no pointers
-	// and cost the collector next to nothing.
+	// gcPercent keeps the heap's head room small: what is on it are mostly rows and indexes, which hold no pointers and cost
+	// the collector next to nothing. A GOGC in the environment counts more.
 	gcPercent = 25
 	// retryInterval is the pause before the source is asked again for what could not be read.
 	retryInterval = time.Second
@@ -43,7 +44,9 @@ const (
 // serve is the main job: it runs until ctx ends.
 func serve(ctx context.Context, cfg *config.Serve, stderr io.Writer) error {
 	logger := newLogger(stderr, cfg.LogLevel, cfg.LogFormat)
-	debug.SetGCPercent(gcPercent)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	d, err := newDaemon(ctx, cfg, logger)
 	if err != nil {
 		return err
@@ -149,10 +152,9 @@ func (d *daemon) listen(ctx context.Context) error {
 	if d.cfg.Admin.Off() {
 		return nil
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, d.cfg.Admin.Network, d.cfg.Admin.Address)
+	l, err := netserver.Listen(ctx, d.cfg.Admin.String(), "--admin")
 	if err != nil {
-		return fmt.Errorf("--admin %s: %w: give another address, or off", d.cfg.Admin, err)
+		return err
 	}
 	d.adminListener = l
 	registry := prometheus.NewRegistry()
@@ -254,7 +256,7 @@ type part struct {
 	stop []context.CancelFunc
 }
 
-// start runs f in a goroutine. An error of f, or its return before its context ends, is a reason to stop everything.
+// start runs f in a goroutine. An error of f is a reason to stop everything.
 func (p *part) start(ctx context.Context, fail context.CancelCauseFunc, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p.stop = append(p.stop, cancel)

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/binlogcache/binlogcache/cache"
 	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/demo"
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 // runDemo gives the guided tour with a daemon in this process.
@@ -57,7 +59,8 @@ func startDemoDaemon(ctx context.Context, a demo.Addresses, failed func(error)) 
 
 // Snapshot implements demo.Daemon. The container's table must be bound before the tour asks for keys.
 func (d *demoDaemon) Snapshot(table string) (demo.Snapshot, bool) {
-	t := d.store.Table(table)
+	schemaName, table, _ := strings.Cut(table, ".")
+	t := d.store.Table(schema.Name{Schema: schemaName, Table: table})
 	if t == nil {
 		return demo.Snapshot{}, false
 	}
@@ -67,7 +70,11 @@ func (d *demoDaemon) Snapshot(table string) (demo.Snapshot, bool) {
 	if live {
 		done = uint64(st.Rows)
 	}
-	return demo.Snapshot{Done: done, Total: st.SnapshotTotal, Live: live}, true
+	s := demo.Snapshot{Done: done, Total: st.SnapshotTotal, Live: live}
+	if st.State == cache.StateRefused {
+		s.Trouble = st.Reason
+	}
+	return s, true
 }
 
 // Close implements demo.Daemon.

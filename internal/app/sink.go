@@ -48,7 +48,7 @@ func (t target) Live() error { return refusedByMemory(t.Generation.Live()) }
 
 func refusedByMemory(err error) error {
 	if errors.Is(err, cache.ErrMemory) {
-		return fmt.Errorf("%w: %w", canal.ErrRefused, err)
+		return fmt.Errorf("%w: %w: raise --memory", canal.ErrRefused, err)
 	}
 	return err
 }
@@ -57,7 +57,9 @@ func (s *sink) Suspend(schemaName, table, reason string) { s.table(schemaName, t
 
 func (s *sink) Refuse(schemaName, table, reason string) { s.table(schemaName, table).Refuse(reason) }
 
-func (s *sink) Remove(schemaName, table string) { s.store.Remove(schemaName + "." + table) }
+func (s *sink) Remove(schemaName, table string) {
+	s.store.Remove(schema.Name{Schema: schemaName, Table: table})
+}
 
 func (s *sink) SchemaChanged(schemaName, table string) {
 	switch {

@@ -2,11 +2,13 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/binlogcache/binlogcache/admin"
 	"github.com/binlogcache/binlogcache/cache"
 	"github.com/binlogcache/binlogcache/router"
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 var _ admin.Reporter = (*daemon)(nil)
@@ -63,11 +65,21 @@ func (d *daemon) NotReady() []string {
 	if !d.containersRead.Load() {
 		reasons = append(reasons, "the memcached containers have not been read from the source yet")
 	}
+	exact := d.patterns.Exact()
+	for _, name := range exact {
+		if d.store.Table(name) == nil {
+			reasons = append(reasons, "table "+name.String()+" is not there")
+		}
+	}
 	for _, t := range d.store.Tables() {
 		s := t.Status()
 		switch s.State {
-		case cache.StateLive, cache.StateRefused:
-			// A refused table stays so until somebody changes it; its answers come from the database.
+		case cache.StateLive:
+		case cache.StateRefused:
+			// It stays so until somebody changes it, and the database answers. Who named it wants to know.
+			if slices.ContainsFunc(exact, func(n schema.Name) bool { return n == t.Ident() }) {
+				reasons = append(reasons, "table "+s.Name+" cannot be kept in memory"+because(s.Reason))
+			}
 		default:
 			reasons = append(reasons, fmt.Sprintf("table %s is %s (%d of about %d rows)%s", s.Name, s.State, s.SnapshotDone, s.SnapshotTotal, because(s.Reason)))
 		}

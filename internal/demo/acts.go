@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ const actTimeout = 60 * time.Second
 func (t *tour) watchSnapshot(ctx context.Context) error {
 	t.say("3. binlogcache follows the binlog and takes a snapshot beside it, without a lock.")
 	begun := time.Now()
+	moved, done := begun, uint64(0) // when rows came last
 	bar := progress.New(t.Out, "   rows in memory", int64(t.Rows))
 	for {
 		s, ok := t.daemon.Snapshot(Schema + "." + Table)
@@ -32,6 +32,15 @@ func (t *tour) watchSnapshot(ctx context.Context) error {
 		}
 		if ok {
 			bar.Set(int64(s.Done))
+		}
+		if s.Done != done {
+			moved, done = time.Now(), s.Done
+		}
+		switch {
+		case s.Trouble != "":
+			return fmt.Errorf("the table is not cached: %s", s.Trouble)
+		case time.Since(moved) > actTimeout:
+			return fmt.Errorf("no row came for %s", actTimeout)
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err
@@ -201,9 +210,6 @@ func (t *tour) rates(ctx context.Context) error {
 	} {
 		l := common
 		l.Protocol, l.Address, l.Depth = c.protocol, c.address, c.depth
-		if c.protocol != loadgen.MySQL {
-			l.PID = os.Getpid()
-		}
 		r, err := loadgen.Run(ctx, l)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)

@@ -34,6 +34,8 @@ type Addresses struct {
 type Snapshot struct {
 	Done, Total uint64
 	Live        bool
+	// Trouble says why the table will not become live; empty while it may.
+	Trouble string
 }
 
 // Daemon is the running cache, as the tour needs it.
@@ -72,7 +74,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		if dir, err = os.MkdirTemp("", "binlogcache-demo-"); err != nil {
 			return err
 		}
-	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+	} else if err := takeDir(dir); err != nil {
 		return err
 	}
 	if !o.Keep {
@@ -114,6 +116,21 @@ func Run(ctx context.Context, o Options) (err error) {
 		return cause
 	}
 	t.say("\nStopping everything.")
+	return nil
+}
+
+// takeDir makes the folder, or takes it when it is empty: what is in it at the end is removed.
+func takeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("--dir %s: the folder is not empty, and the tour removes what it leaves there; give a new one", dir)
+	}
 	return nil
 }
 

@@ -138,13 +138,27 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 	workers := make([]worker, l.Conns)
 	start := time.Now().Add(l.Warmup)
 	end := start.Add(l.Duration)
+	// A round that waits for an answer ends with its connection: when ctx does, or the server has gone mute.
+	closeSessions := func() {
+		for _, s := range sessions {
+			s.Close()
+		}
+	}
+	stop := context.AfterFunc(ctx, closeSessions)
+	defer stop()
+	mute := time.AfterFunc(time.Until(end)+muteTimeout, func() { cancel(errMute) })
+	defer mute.Stop()
 	var wg sync.WaitGroup
 	cpu := make(chan time.Duration, 1)
 	wg.Go(func() {
 		sleep(ctx, time.Until(start))
-		before := processCPU(l.PID)
+		before, err := processCPU(l.PID)
 		sleep(ctx, time.Until(end))
-		cpu <- processCPU(l.PID) - before
+		after, err2 := processCPU(l.PID)
+		if err := errors.Join(err, err2); err != nil {
+			cancel(fmt.Errorf("CPU time of process %d: %w", l.PID, err))
+		}
+		cpu <- after - before
 	})
 	for i := range workers {
 		wg.Go(func() {
@@ -161,6 +175,8 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 	res := &Result{Load: l, Elapsed: l.Duration, CPU: <-cpu}
 	total := newHistogram()
 	for i := range workers {
+		// Rounds that began within the time are counted whole, so it lasts until the last of them.
+		res.Elapsed = max(res.Elapsed, workers[i].last.Sub(start))
 		res.Ops += workers[i].ops
 		res.Misses += workers[i].misses
 		total.Merge(workers[i].latency)
@@ -169,6 +185,11 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 	res.P50, res.P95, res.P99, res.Max = at(50), at(95), at(99), time.Duration(total.Max())
 	return res, nil
 }
+
+// muteTimeout is how long a run goes on waiting for answers after its time.
+const muteTimeout = 10 * time.Second
+
+var errMute = errors.New("the server does not answer any more")
 
 func sleep(ctx context.Context, d time.Duration) {
 	select {
@@ -182,6 +203,7 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1000, int6
 
 type worker struct {
 	ops, misses int64
+	last        time.Time // end of the last counted round
 	latency     *hdrhistogram.Histogram
 }
 
@@ -201,6 +223,7 @@ func (w *worker) run(ctx context.Context, l *Load, s session, start, end time.Ti
 		if t0.After(start) {
 			w.ops += int64(l.Depth)
 			w.misses += int64(misses)
+			w.last = time.Now()
 			// A latency outside the histogram's range is a run that hangs: the end of the run shows it.
 			_ = w.latency.RecordValues(int64(time.Since(t0)), int64(l.Depth))
 		}
@@ -417,29 +440,29 @@ func (s *mysqlSession) round(n int, key func() int) (misses int, err error) {
 
 func (s *mysqlSession) Close() error { return errors.Join(s.stmt.Close(), s.conn.Close()) }
 
-// processCPU reads user and system time of a process from /proc (proc(5), fields 14 and 15, in ticks of 10 ms); 0 where
-// there is none.
-func processCPU(pid int) time.Duration {
+// processCPU reads user and system time of a process from /proc (proc(5), fields 14 and 15, in ticks of 10 ms); 0 for no
+// process.
+func processCPU(pid int) (time.Duration, error) {
 	if pid <= 0 {
-		return 0
+		return 0, nil
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0
+		return 0, err
 	}
 	// The command name in parentheses may hold blanks.
 	_, rest, ok := strings.Cut(string(data), ") ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 13 {
-		return 0
+		return 0, fmt.Errorf("unknown form of /proc/%d/stat", pid)
 	}
 	var ticks time.Duration
 	for _, f := range fields[11:13] {
 		n, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
-			return 0
+			return 0, err
 		}
 		ticks += time.Duration(n)
 	}
-	return ticks * 10 * time.Millisecond
+	return ticks * 10 * time.Millisecond, nil
 }

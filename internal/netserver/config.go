@@ -78,6 +78,8 @@ const (
 	// lingerTime is how long a closed connection may go on sending before it is cut: closing with unread input resets
 	// the connection, and the reset can overtake the last answer.
 	lingerTime = time.Second
+	// defaultSocketMode lets the owner and the group connect.
+	defaultSocketMode = 0o660
 	// drainReads bounds the reads of one connection during Shutdown, so that a client that never stops sending does
 	// not hold it up.
 	drainReads = 16
@@ -119,7 +121,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxOutput, 4<<20)
 	setDefault(&c.WriteTimeout, 30*time.Second)
 	if c.SocketMode == 0 {
-		c.SocketMode = 0o660
+		c.SocketMode = defaultSocketMode
 	}
 	return c, nil
 }

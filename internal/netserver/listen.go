@@ -19,6 +19,12 @@ type boundListener struct {
 	info fs.FileInfo // of path, as we made it
 }
 
+// Listen binds an address as a Server does, for a port that is served otherwise: "host:port" or "unix:/path", whose file is
+// replaced when nobody listens there and removed at Close. option is for error messages.
+func Listen(ctx context.Context, address, option string) (net.Listener, error) {
+	return listen(ctx, &Config{Listen: address, Option: option, SocketMode: defaultSocketMode})
+}
+
 // listen binds an address. The error is one line that names the address and the option.
 func listen(ctx context.Context, cfg *Config) (*boundListener, error) {
 	l, err := bind(ctx, cfg)

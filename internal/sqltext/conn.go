@@ -155,7 +155,17 @@ func (c *Conn) setUp(ctx context.Context) error {
 		c.flavor = "mariadb"
 		limit = "SET max_statement_time = 0"
 	}
-	if err := c.Exec(ctx, limit); err != nil {
+	// The query cache, which MySQL had before 8.0, may answer with the rows of an earlier moment.
+	if c.flavor == "mariadb" || strings.HasPrefix(c.version, "5.") {
+		err = c.Exec(ctx, limit+", query_cache_type = OFF")
+		if code := ServerCode(err); code != mysql.ER_UNKNOWN_SYSTEM_VARIABLE && code != mysql.ER_QUERY_CACHE_DISABLED {
+			limit = ""
+		}
+	}
+	if limit != "" {
+		err = c.Exec(ctx, limit)
+	}
+	if err != nil {
 		return err
 	}
 	if c.cfg.Init != nil {
