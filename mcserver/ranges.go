@@ -184,7 +184,7 @@ func (s *session) walk(ctx context.Context, b *binding, text []byte) (outcome, e
 // sendable reports that the text protocol can carry the key: another would be read as something else in the answer.
 func sendable(key []byte) bool {
 	for _, c := range key {
-		if c <= ' ' || c == 0x7f {
+		if c == ' ' || c == '\r' || c == '\n' {
 			return false
 		}
 	}
