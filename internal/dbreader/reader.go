@@ -93,8 +93,9 @@ func limitSession(ctx context.Context, conn *sqltext.Conn, limit time.Duration) 
 	if err := conn.Exec(ctx, "SET "+assign+", lock_wait_timeout = "+strconv.FormatInt(seconds, 10)); err != nil {
 		return err
 	}
-	// Nothing here writes; a fault must not either.
-	return conn.Exec(ctx, "SET SESSION TRANSACTION READ ONLY")
+	// Nothing here writes; a fault must not either. A server whose default is READ UNCOMMITTED must not show what may be
+	// rolled back.
+	return conn.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 }
 
 // Close closes the connections. Searches that run go on to their end; later ones fail with ErrUnavailable.
