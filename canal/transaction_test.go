@@ -2,6 +2,7 @@ package canal
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -332,8 +333,10 @@ func TestSchemaChanged(t *testing.T) {
 		if got := strings.Join(r.sink.changed, " "); !strings.Contains(got, r.schema+".") {
 			t.Errorf("changed: %q", got)
 		}
-		if n := len(r.sink.changed); n > 10 {
-			t.Errorf("%d calls", n)
+		// Other tests' statements on the shared server have calls of their own.
+		own := slices.DeleteFunc(slices.Clone(r.sink.changed), func(c string) bool { return !strings.Contains(c, r.schema) })
+		if len(own) > 10 {
+			t.Errorf("%d calls: %q", len(own), own)
 		}
 	})
 }

@@ -224,7 +224,7 @@ func TestDatabaseIsAskedAndDown(t *testing.T) {
 		t.Error("a known table was opened by a job")
 	}
 	m.down = true
-	c.expect("P\t1\tapp\tnosuch\tPRIMARY\tid", "1\t1\topen_table")
+	c.expect("P\t1\tapp\tnosuch\tPRIMARY\tid", "1\t1\tunavailable")
 	c.expect("0\t=\t1\t3", "0\t1\t3") // memory still answers
 	m.store.Table(schema.Name{Schema: "app", Table: "user"}).Suspend("test")
 	c.expect("0\t=\t1\t3", "1\t1\tunavailable")
