@@ -122,11 +122,12 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sessions := make([]session, 0, l.Conns)
-	defer func() {
+	closeSessions := func() {
 		for _, s := range sessions {
 			s.Close()
 		}
-	}()
+	}
+	defer closeSessions()
 	for range l.Conns {
 		s, err := dial(ctx)
 		if err != nil {
@@ -139,11 +140,6 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 	start := time.Now().Add(l.Warmup)
 	end := start.Add(l.Duration)
 	// A round that waits for an answer ends with its connection: when ctx does, or the server has gone mute.
-	closeSessions := func() {
-		for _, s := range sessions {
-			s.Close()
-		}
-	}
 	stop := context.AfterFunc(ctx, closeSessions)
 	defer stop()
 	mute := time.AfterFunc(time.Until(end)+muteTimeout, func() { cancel(errMute) })
