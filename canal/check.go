@@ -21,18 +21,27 @@ import (
 type Problem struct {
 	// Fatal means that nothing can be followed.
 	Fatal bool
+	// Code names the kind of problem for programs. It stays the same from version to version.
+	Code string
 	// Table is the table that can't be followed, where it is one that was named in full.
 	Table string
-	// Text says what is wrong, Mend what to do about it: SQL where SQL does it.
-	Text, Mend string
+	// Text says what is wrong.
+	Text string
+	// SQL mends it, run in this order by an administrator; Mend is what is to be done besides, or instead.
+	SQL  []string
+	Mend string
 }
 
 // Error is one line: what is wrong and how to mend it.
 func (p Problem) Error() string {
-	if p.Mend == "" {
+	mend := strings.Join(p.SQL, "; ")
+	if mend != "" && p.Mend != "" {
+		mend += ", "
+	}
+	if mend += p.Mend; mend == "" {
 		return p.Text
 	}
-	return p.Text + ": " + p.Mend
+	return p.Text + ": " + mend
 }
 
 func fatalProblems(problems []Problem) (fatal []Problem) {
@@ -46,46 +55,74 @@ func fatalProblems(problems []Problem) (fatal []Problem) {
 
 // problems judges the source's settings.
 func (s *source) problems(tables schema.Patterns) (problems []Problem) {
-	add := func(fatal bool, text, mend string) {
-		problems = append(problems, Problem{Fatal: fatal, Text: text, Mend: mend})
-	}
 	is := func(name, value string) bool { return strings.EqualFold(s.vars[name], value) }
-	persist := "SET GLOBAL"
-	if s.flavor == schema.FlavorMySQL {
-		persist = "SET PERSIST"
+	// set is a problem that a variable's value makes, and another value mends.
+	set := func(fatal bool, name, value, consequence, then string) {
+		problems = append(problems, Problem{
+			Fatal: fatal, Code: name, Text: "the source has " + name + "=" + s.vars[name] + consequence,
+			SQL: []string{s.setGlobal(name, value)}, Mend: then,
+		})
 	}
+	const reconnect = "then reconnect its clients"
 	if !is("log_bin", "ON") {
-		add(true, "the source writes no binlog (log_bin=OFF)", "start it with --log-bin and a --server-id")
-		return problems
+		return []Problem{{Fatal: true, Code: "log_bin", Text: "the source writes no binlog (log_bin=OFF)", Mend: "start it with --log-bin and a --server-id"}}
 	}
-	if v, ok := s.vars["binlog_format"]; ok && !is("binlog_format", "ROW") {
-		add(true, "the source has binlog_format="+v, persist+" binlog_format = 'ROW', and reconnect its clients")
+	if _, ok := s.vars["binlog_format"]; ok && !is("binlog_format", "ROW") {
+		set(true, "binlog_format", "'ROW'", "", reconnect)
 	}
-	if v := s.vars["binlog_row_image"]; !is("binlog_row_image", "FULL") {
-		add(true, "the source has binlog_row_image="+v, persist+" binlog_row_image = 'FULL', and reconnect its clients")
+	if !is("binlog_row_image", "FULL") {
+		set(true, "binlog_row_image", "'FULL'", "", reconnect)
 	}
 	if s.flavor == schema.FlavorMySQL && !is("gtid_mode", "ON") {
-		add(true, "the source has gtid_mode="+s.vars["gtid_mode"],
-			"set enforce_gtid_consistency=ON and take gtid_mode to ON by way of OFF_PERMISSIVE and ON_PERMISSIVE")
+		problems = append(problems, s.gtidProblem())
 	}
-	if v := s.vars["binlog_row_value_options"]; v != "" {
-		add(false, "the source has binlog_row_value_options="+v+", with which tables with JSON columns are loaded anew at every change",
-			persist+" binlog_row_value_options = ''")
+	if is("server_id", "0") {
+		set(true, "server_id", "1", ", with which it refuses replicas", "or another number that no server beside it has")
 	}
-	if v := s.vars["binlog_row_metadata"]; !is("binlog_row_metadata", "FULL") {
-		add(false, "the source has binlog_row_metadata="+v+", which hides some changes of definitions", persist+" binlog_row_metadata = 'FULL'")
+	if s.vars["binlog_row_value_options"] != "" {
+		set(false, "binlog_row_value_options", "''", ", with which tables with JSON columns are loaded anew at every change", reconnect)
+	}
+	if !is("binlog_row_metadata", "FULL") {
+		set(false, "binlog_row_metadata", "'FULL'", ", which hides some changes of definitions", "")
 	}
 	if s.unlogged {
 		problems = append(problems, unloggedProblem)
 	}
 	if s.filters != "" {
-		add(!filtersHarmless(s.filters, tables), "the source leaves schemas out of its binlog ("+s.filters+")", "start it without these options")
+		problems = append(problems, Problem{
+			Fatal: !filtersHarmless(s.filters, tables), Code: "binlog_filters",
+			Text: "the source leaves schemas out of its binlog (" + s.filters + ")", Mend: "start it without these options",
+		})
 	}
 	return problems
 }
 
+// setGlobal is the statement that sets a variable, for good where the server can.
+func (s *source) setGlobal(name, value string) string {
+	if s.flavor == schema.FlavorMySQL {
+		return "SET PERSIST " + name + " = " + value
+	}
+	return "SET GLOBAL " + name + " = " + value
+}
+
+// gtidProblem leads MySQL's gtid_mode to ON, which goes by single steps only (MySQL manual, Changing GTID Mode on Online
+// Servers).
+func (s *source) gtidProblem() Problem {
+	p := Problem{
+		Fatal: true, Code: "gtid_mode", Text: "the source has gtid_mode=" + s.vars["gtid_mode"],
+		Mend: "waiting before the last step until Ongoing_anonymous_transaction_count is 0",
+		SQL:  []string{s.setGlobal("enforce_gtid_consistency", "ON")},
+	}
+	steps := []string{"OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"}
+	at := slices.Index(steps, strings.ToUpper(s.vars["gtid_mode"]))
+	for _, step := range steps[max(at, 0)+1:] {
+		p.SQL = append(p.SQL, s.setGlobal("gtid_mode", step))
+	}
+	return p
+}
+
 var unloggedProblem = Problem{
-	Fatal: true, Text: "the source is a replica that does not log what it replicates",
+	Fatal: true, Code: "log_replica_updates", Text: "the source is a replica that does not log what it replicates",
 	Mend: "start it with --log-slave-updates (--log-replica-updates), or follow its own source",
 }
 
@@ -106,6 +143,20 @@ func filtersHarmless(filters string, tables schema.Patterns) bool {
 	return true
 }
 
+// Codes of problems with the account.
+const (
+	codeLogin  = "login"
+	codeClient = "privilege.replication_client"
+	codeSlave  = "privilege.replication_slave"
+	codeSelect = "privilege.select"
+)
+
+// Codes of problems with tables.
+const (
+	codeMissing = "table.missing"
+	codeRefused = "table.refused"
+)
+
 // accessProblem tells refused logins and missing privileges from other errors. loggedIn says that a login with the same
 // account has just succeeded.
 func accessProblem(err error, loggedIn bool) (Problem, bool) {
@@ -116,16 +167,16 @@ func accessProblem(err error, loggedIn bool) (Problem, bool) {
 	switch server.Code {
 	case mysql.ER_ACCESS_DENIED_ERROR, 1698: // the second: MariaDB, an account without a password
 		if !loggedIn {
-			return Problem{Fatal: true, Text: "the source refuses the login: " + server.Message, Mend: "correct user and password of the source"}, true
+			return Problem{Fatal: true, Code: codeLogin, Text: "the source refuses the login: " + server.Message, Mend: "correct user and password of the source"}, true
 		}
 		// This is how a server answers a replica without the privilege.
 		return Problem{
-			Fatal: true, Text: "the account lacks the privilege REPLICATION SLAVE on the source",
+			Fatal: true, Code: codeSlave, Text: "the account lacks the privilege REPLICATION SLAVE on the source",
 			Mend: "GRANT REPLICATION SLAVE ON *.* TO the account",
 		}, true
 	case mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR:
 		return Problem{
-			Fatal: true, Text: "the account lacks a privilege on the source: " + server.Message,
+			Fatal: true, Code: codeClient, Text: "the account lacks a privilege on the source: " + server.Message,
 			Mend: "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the account",
 		}, true
 	}
@@ -163,7 +214,11 @@ func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]
 			problems = append(slices.Clone(end.mend), problems...)
 		}
 	}
-	more, err := tableProblems(ctx, conn, src, tables)
+	account, err := accountOf(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	more, err := tableProblems(ctx, conn, src.flavor, account, tables)
 	if err != nil {
 		return nil, err
 	}
@@ -218,29 +273,47 @@ func tryStream(parent context.Context, cfg *sqltext.Config, c *sqltext.Conn, src
 	return err
 }
 
+// accountOf gives the account of the session, quoted as GRANT wants it.
+func accountOf(ctx context.Context, c *sqltext.Conn) (account string, err error) {
+	err = c.Query(ctx, "SELECT CURRENT_USER()", func(v [][]byte) error {
+		// The host has no @, a user may have one.
+		at := strings.LastIndexByte(string(v[0]), '@')
+		quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+		account = quote(string(v[0][:max(at, 0)])) + "@" + quote(string(v[0][at+1:]))
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("ask the source for the account: %w", err)
+	}
+	return account, nil
+}
+
 // tableProblems looks at the tables that are named in full, and at whether there are any others.
-func tableProblems(ctx context.Context, c *sqltext.Conn, src *source, tables schema.Patterns) (problems []Problem, err error) {
+func tableProblems(ctx context.Context, c *sqltext.Conn, flavor, account string, tables schema.Patterns) (problems []Problem, err error) {
 	for _, name := range tables.Exact() {
-		def, err := schema.Load(ctx, c, src.flavor, name.Schema, name.Table)
+		grant := "GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO " + account
+		def, err := schema.Load(ctx, c, flavor, name.Schema, name.Table)
 		switch {
 		case errors.Is(err, schema.ErrNoTable):
 			problems = append(problems, Problem{
-				Table: name.String(), Text: "there is no table " + name.String() + ", or the account must not see it",
-				Mend: "create it, or GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO the account",
+				Code: codeMissing, Table: name.String(), Text: "there is no table " + name.String() + ", or the account must not see it",
+				Mend: "create it, or " + grant,
 			})
 			continue
 		case err != nil:
 			return problems, err
 		case def.Refusal != "":
-			problems = append(problems, Problem{Table: name.String(), Text: "table " + name.String() + " cannot be kept in memory: " + def.Refusal})
+			problems = append(problems, Problem{
+				Code: codeRefused, Table: name.String(), Text: "table " + name.String() + " cannot be kept in memory: " + def.Refusal,
+			})
 			continue
 		}
 		r := newChunkReader(def, 1, 1)
 		err = c.Exec(ctx, r.columns+" LIMIT 0")
 		if server := (*mysql.MyError)(nil); errors.As(err, &server) && !sqltext.IsConnectionError(err) {
 			problems = append(problems, Problem{
-				Table: name.String(), Text: "table " + name.String() + " cannot be read: " + server.Message,
-				Mend: "GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO the account",
+				Code: codeSelect, Table: name.String(), Text: "table " + name.String() + " cannot be read: " + server.Message,
+				SQL: []string{grant},
 			})
 		} else if err != nil {
 			return problems, err
@@ -248,7 +321,7 @@ func tableProblems(ctx context.Context, c *sqltext.Conn, src *source, tables sch
 	}
 	names, err := schema.List(ctx, c, tables)
 	if err == nil && len(names) == 0 && len(tables) > len(tables.Exact()) {
-		problems = append(problems, Problem{Text: "no table that the account may see matches the table patterns"})
+		problems = append(problems, Problem{Code: "tables.none", Text: "no table that the account may see matches the table patterns"})
 	}
 	return problems, err
 }

@@ -43,8 +43,8 @@ var sourceVariables = []string{
 	"binlog_legacy_event_pos", "server_id", "server_uuid", "hostname", "port",
 }
 
-// inspect looks at the server. It needs the privilege REPLICATION CLIENT.
-func inspect(ctx context.Context, c *sqltext.Conn) (*source, error) {
+// inspectOpenly reads what the server tells everybody: its variables.
+func inspectOpenly(ctx context.Context, c *sqltext.Conn) (*source, error) {
 	s := &source{asked: time.Now(), flavor: c.Flavor(), version: c.ServerVersion(), vars: map[string]string{}}
 	sql := "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(sourceVariables, "', '") + "')"
 	err := c.Query(ctx, sql, func(v [][]byte) error {
@@ -58,6 +58,15 @@ func inspect(ctx context.Context, c *sqltext.Conn) (*source, error) {
 		s.identity = s.vars["server_id"] + "@" + s.vars["hostname"] + ":" + s.vars["port"]
 	} else {
 		s.identity = s.vars["server_uuid"]
+	}
+	return s, nil
+}
+
+// inspect looks at the server. It needs the privilege REPLICATION CLIENT.
+func inspect(ctx context.Context, c *sqltext.Conn) (*source, error) {
+	s, err := inspectOpenly(ctx, c)
+	if err != nil {
+		return nil, err
 	}
 	if s.vars["log_bin"] != "ON" {
 		return s, nil // the rest would fail, and the caller knows what to say

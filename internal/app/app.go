@@ -19,6 +19,8 @@ func Run(ctx context.Context, cmd config.Command, stdout, stderr io.Writer) int 
 	switch cmd := cmd.(type) {
 	case *config.Serve:
 		err = serve(ctx, cmd, stderr)
+	case *config.Doctor:
+		err = doctor(ctx, cmd, stdout)
 	case *config.Demo:
 		err = runDemo(ctx, cmd, stdout)
 	case *config.Bench:

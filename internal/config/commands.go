@@ -6,6 +6,24 @@ import (
 	"time"
 )
 
+// Doctor examines the source of a Serve.
+type Doctor struct {
+	Serve *Serve
+	// JSON prints for programs instead of people.
+	JSON bool
+}
+
+// Name is "doctor".
+func (*Doctor) Name() string { return "doctor" }
+
+func newDoctor() (Command, []*option) {
+	serve, options := newServe()
+	d := &Doctor{Serve: serve.(*Serve)}
+	return d, append(options, &option{name: "json", flagOnly: true, value: switchValue{&d.JSON}, help: "Print JSON."})
+}
+
+func finishDoctor(cmd Command, given origins) error { return finishServe(cmd.(*Doctor).Serve, given) }
+
 // Demo is the guided tour on a private server.
 type Demo struct {
 	// Flavor is "mariadb" or "mysql".
@@ -159,6 +177,13 @@ var commands = append([]*command{
 			"memcached clients from memory. What memory does not have is answered by the database.\n" +
 			"It ends in order on SIGTERM and SIGINT.",
 		example: "binlogcache serve --source 'cache:secret@tcp(127.0.0.1:3306)/' --tables app.user,shop.*",
+	},
+	{
+		name: "doctor", layered: true, make: newDoctor, finish: finishDoctor,
+		summary: "try every privilege and setting that is needed, and print the SQL that mends what is wrong",
+		about: "doctor takes the flags, variables and file of serve, and looks at the source as serve would use it. It changes\n" +
+			"nothing. It exits with 0 when serve would work, 1 when something has to be mended first.",
+		example: "binlogcache doctor --source 'cache:secret@tcp(127.0.0.1:3306)/' --tables app.user,shop.*",
 	},
 	{
 		name: "demo", make: newDemo,

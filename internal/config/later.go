@@ -29,12 +29,6 @@ func refuseLater(s *Serve, given origins) error {
 // laterCommands are the commands that come with a later version.
 var laterCommands = []*command{
 	{
-		name:    "doctor",
-		summary: "try every privilege and setting that is needed (later)",
-		example: "binlogcache doctor --source 'cache:secret@tcp(127.0.0.1:3306)/' --tables app.user",
-		later:   "serve checks its source at the start and names what is wrong",
-	},
-	{
 		name:    "adopt",
 		summary: "print the configuration of an InnoDB memcached plugin as ours (later)",
 		example: "binlogcache adopt --source 'cache:secret@tcp(127.0.0.1:3306)/' > binlogcache.yaml",

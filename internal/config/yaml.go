@@ -25,7 +25,11 @@ func readFile(cmd Command, options []*option, given origins) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", named.place, err)
 	}
-	return (&file{path: path}).read(text, cmd.(*Serve), options, given)
+	serve, ok := cmd.(*Serve)
+	if !ok {
+		serve = cmd.(*Doctor).Serve
+	}
+	return (&file{path: path}).read(text, serve, options, given)
 }
 
 // file gives messages the name of the file they are about.
