@@ -66,6 +66,10 @@ func nameLiteral(s string) string {
 
 func (t *Table) quoted() string { return QuoteName(t.Schema) + "." + QuoteName(t.Name) }
 
+// system reports that the table is the server's own. (information_schema and performance_schema have no base tables that
+// are InnoDB's.)
+func (t *Table) system() bool { return strings.EqualFold(t.Schema, "mysql") }
+
 func (t *Table) innoDB() bool { return strings.EqualFold(t.Engine, "InnoDB") }
 
 // loadTable finds the table itself.
@@ -100,6 +104,9 @@ func (t *Table) loadTable(ctx context.Context, q Querier, schemaName, tableName 
 	})
 	if err == nil && !found {
 		err = ErrNoTable
+	}
+	if err == nil && t.system() {
+		refusals = append(refusals, "it is a system table, which the server changes without writing that to the log")
 	}
 	if err == nil && !t.innoDB() {
 		refusals = append(refusals, fmt.Sprintf("its engine is %s, not InnoDB", t.Engine))

@@ -285,6 +285,16 @@ func TestLoadGeneratedKey(t *testing.T) {
 	})
 }
 
+// TestLoadSystemTable: the server changes its statistics without writing that to the log.
+func TestLoadSystemTable(t *testing.T) {
+	onSources(t, func(t *testing.T, s source) {
+		def, err := schema.Load(t.Context(), s, s.Flavor(), "mysql", "innodb_table_stats")
+		if err != nil || !strings.Contains(def.Refusal, "system table") {
+			t.Fatalf("refusal %q, error %v", def.Refusal, err)
+		}
+	})
+}
+
 func TestLoadSequence(t *testing.T) {
 	onSources(t, func(t *testing.T, s source) {
 		if !s.mariadb() {
