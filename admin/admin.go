@@ -1,5 +1,6 @@
 // Package admin is the HTTP port for people and monitoring: liveness, readiness, metrics, the status as JSON, a
-// dashboard, and the runtime's profiles. It only reads; it knows the rest of the program through Reporter.
+// dashboard, the runtime's profiles, and comparisons of cache and database. It knows the rest of the program through
+// Reporter and Verifier.
 //
 // Run owns the port's goroutines and waits for them.
 package admin
@@ -26,6 +27,7 @@ import (
 // Server answers on the admin port.
 type Server struct {
 	reporter Reporter
+	verifier Verifier
 	logger   *slog.Logger
 	handler  http.Handler
 	conns    atomic.Int64
@@ -44,11 +46,11 @@ const (
 var web embed.FS
 
 // New makes the server. The metrics are those of gatherer; logger may be nil.
-func New(reporter Reporter, gatherer prometheus.Gatherer, logger *slog.Logger) *Server {
+func New(reporter Reporter, verifier Verifier, gatherer prometheus.Gatherer, logger *slog.Logger) *Server {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{reporter: reporter, logger: logger}
+	s := &Server{reporter: reporter, verifier: verifier, logger: logger}
 	files, err := fs.Sub(web, "web")
 	if err != nil {
 		panic(err) // the folder is part of this package
@@ -75,6 +77,7 @@ func New(reporter Reporter, gatherer prometheus.Gatherer, logger *slog.Logger) *
 
 	mux := http.NewServeMux()
 	mux.Handle("/", withDeadline(quick))
+	mux.HandleFunc("POST /api/v1/verify", s.verify)
 	mux.Handle("/debug/", profiles)
 	s.handler = guard(mux)
 	return s

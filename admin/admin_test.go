@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -26,6 +28,7 @@ func (r *reporter) NotReady() []string { return r.notReady }
 
 func sample() *reporter {
 	event, heartbeat := int64(3), int64(450)
+	pass := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return &reporter{status: Status{
 		Version: "v1.2.3", UptimeS: 61,
 		Source:  SourceStatus{Flavor: "mysql", Version: "8.4.6", Address: "127.0.0.1:3306", Connected: true},
@@ -37,6 +40,9 @@ func sample() *reporter {
 		}},
 		Reads:  Reads{HandlerSocket: ReadCounts{Memory: 7, Database: 1}, Memcached: ReadCounts{Memory: 4}},
 		Memory: Memory{Limit: 1 << 30, Used: 1100},
+		Verification: VerificationStatus{
+			Rows: 99, Differences: map[string]uint64{"extra": 1}, Mended: 1, Passes: 3, LastPass: &pass,
+		},
 	}}
 }
 
@@ -44,7 +50,7 @@ func newServer(t *testing.T, r Reporter) *httptest.Server {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(r))
-	ts := httptest.NewServer(New(r, registry, nil).Handler())
+	ts := httptest.NewServer(New(r, nil, registry, nil).Handler())
 	t.Cleanup(ts.Close)
 	return ts
 }
@@ -99,7 +105,8 @@ func TestStatusNames(t *testing.T) {
 		`"reads":{"handlersocket":{"database":1,"memory":7},"memcached":{"database":0,"memory":4}},` +
 		`"source":{"address":"127.0.0.1:3306","connected":true,"flavor":"mysql","version":"8.4.6"},` +
 		`"tables":[{"index_bytes":100,"mode":"full","name":"app.user","reason":"","row_bytes":1000,"rows":10,` +
-		`"snapshot_done_rows":9,"snapshot_total_rows":9,"state":"live"}],"uptime_s":61,"version":"v1.2.3"}`
+		`"snapshot_done_rows":9,"snapshot_total_rows":9,"state":"live"}],"uptime_s":61,` +
+		`"verification":{"differences":{"extra":1},"last_pass":"2026-01-02T03:04:05Z","mended":1,"passes":3,"rows":99},"version":"v1.2.3"}`
 	resp, body := get(t, newServer(t, sample()).URL+"/api/v1/status")
 	if got := resp.Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("type %q", got)
@@ -270,7 +277,7 @@ func TestRun(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- New(r, prometheus.NewRegistry(), nil).Run(ctx, l) }()
+		go func() { ended <- New(r, nil, prometheus.NewRegistry(), nil).Run(ctx, l) }()
 		url := "http://" + l.Addr().String()
 		if _, body := get(t, url+"/livez"); body != "ok\n" {
 			t.Errorf("livez says %q", body)
@@ -309,7 +316,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if err := New(r, prometheus.NewRegistry(), nil).Run(t.Context(), l); err == nil {
+	if err := New(r, nil, prometheus.NewRegistry(), nil).Run(t.Context(), l); err == nil {
 		t.Error("no error on a listener that is closed")
 	}
 }
@@ -320,7 +327,7 @@ func TestManyConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(sample(), prometheus.NewRegistry(), nil)
+	s := New(sample(), nil, prometheus.NewRegistry(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
@@ -355,4 +362,64 @@ func TestManyConnections(t *testing.T) {
 func isTimeout(err error) bool {
 	t, ok := err.(net.Error)
 	return ok && t.Timeout()
+}
+
+// comparing is a Verifier whose comparison ends as the test says.
+type comparing struct {
+	lines []VerifyLine
+	err   error
+}
+
+func (c comparing) Verify(_ context.Context, r VerifyRequest, line func(VerifyLine) error) error {
+	for _, l := range c.lines {
+		if l.Table == "" && l.Result == nil {
+			l.Table = strings.Join(r.Tables, ",") + strings.Join(r.Key, ",")
+		}
+		if err := line(l); err != nil {
+			return err
+		}
+	}
+	return c.err
+}
+
+func TestVerify(t *testing.T) {
+	const request = `{"tables":["a.b"],"key":["1"]}`
+	for _, c := range []struct {
+		name, body, kind string
+		verifier         comparing
+		code             int
+		want             string
+	}{
+		{
+			"progress and result", request, "application/json",
+			comparing{lines: []VerifyLine{{Done: 1}, {Result: &VerifyResult{Rows: 2}}}},
+			200,
+			`{"table":"a.b1","done":1}` + "\n" + `{"result":{"tables":0,"rows":2,"differences":0,"mended":0,"found":null,"skipped":null}}` + "\n",
+		},
+		{"an error at once", "", "application/json", comparing{err: errors.New("it broke")}, 500, "it broke\n"},
+		{"a bad request", "", "application/json; charset=utf-8", comparing{err: fmt.Errorf("%w: no table", ErrBadRequest)}, 400, "bad request: no table\n"},
+		{
+			"an error later", request, "application/json",
+			comparing{lines: []VerifyLine{{Done: 1}}, err: errors.New("it broke")},
+			200,
+			`{"table":"a.b1","done":1}` + "\n" + `{"error":"it broke"}` + "\n",
+		},
+		{"an unknown key", `{"table":"a.b"}`, "application/json", comparing{}, 400, "the body is no request: json: unknown field \"table\"\n"},
+		{"a huge body", `{"tables":["` + strings.Repeat("a", 1<<20) + `"]}`, "application/json", comparing{}, 400, "the body is no request: http: request body too large\n"},
+		{"a form of another site", request, "text/plain", comparing{}, 415, "want Content-Type: application/json\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ts := httptest.NewServer(New(sample(), c.verifier, prometheus.NewRegistry(), nil).Handler())
+			defer ts.Close()
+			resp, err := http.Post(ts.URL+"/api/v1/verify", c.kind, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != c.code || string(body) != c.want {
+				t.Errorf("%d %q, error %v", resp.StatusCode, body, err)
+			}
+		})
+	}
 }

@@ -33,6 +33,11 @@ var (
 	descReads     = desc("reads_total", "Reads by protocol and by who answered.", "protocol", "answered_by")
 	descLimit     = desc("memory_limit_bytes", "Budget of everything cached.")
 	descUsed      = desc("memory_used_bytes", "Memory of everything cached.")
+	descVerified  = desc("verified_rows_total", "Rows of the cache that have been compared with the database.")
+	descDiffer    = desc("verify_differences_total", "Rows that were found otherwise than in the database, by kind.", "kind")
+	descMended    = desc("verify_mended_total", "Rows that were found otherwise than in the database, and mended.")
+	descPasses    = desc("verify_passes_total", "Comparisons of all live tables in the background that have ended.")
+	descLastPass  = desc("verify_last_pass_timestamp_seconds", "When the last of them ended.")
 )
 
 // Describe implements prometheus.Collector.
@@ -40,6 +45,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descBuild, descUptime, descReady, descConnected, descSeq, descEvent, descHeartbeat, descState, descRows,
 		descRowBytes, descIdxBytes, descSnapDone, descSnapTotal, descReads, descLimit, descUsed,
+		descVerified, descDiffer, descMended, descPasses, descLastPass,
 	} {
 		ch <- d
 	}
@@ -89,4 +95,13 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(descLimit, float64(s.Memory.Limit))
 	gauge(descUsed, float64(s.Memory.Used))
+	counter(descVerified, s.Verification.Rows)
+	for kind, n := range s.Verification.Differences {
+		counter(descDiffer, n, kind)
+	}
+	counter(descMended, s.Verification.Mended)
+	counter(descPasses, s.Verification.Passes)
+	if at := s.Verification.LastPass; at != nil {
+		gauge(descLastPass, float64(at.Unix()))
+	}
 }

@@ -20,6 +20,8 @@ type Status struct {
 	Tables  []TableStatus `json:"tables"`
 	Reads   Reads         `json:"reads"`
 	Memory  Memory        `json:"memory"`
+	// Verification is what comparing cache and database has come to.
+	Verification VerificationStatus `json:"verification"`
 }
 
 // SourceStatus describes the server that is followed.

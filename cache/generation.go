@@ -26,8 +26,9 @@ type body struct {
 	keyEnc  keyEncoder
 	indexes []*secondary // by position in def.Indexes; nil where none was asked for. Filled from Live on
 
-	// While loading: the keys that Apply deleted, with the version, so that snapshot rows read before that are not
-	// installed. queue has them in the order of their versions; a key may be in it several times.
+	// While loading, and while audited: the keys that Apply deleted, with the version, so that snapshot rows read before
+	// that are not installed. queue has them in the order of their versions; a key may be in it several times.
+	audited   bool
 	marks     map[string]uint64
 	queue     []mark
 	queueDone int
@@ -139,7 +140,8 @@ func (g *Generation) remove(before rowcodec.Row, version uint64, live bool) erro
 			return fmt.Errorf("%w: before-image differs from the row", ErrGap)
 		}
 		g.dropFromIndexes(id, row)
-	} else {
+	}
+	if !live || g.audited {
 		g.mark(version)
 	}
 	if ok {

@@ -350,8 +350,8 @@ func (f *Follower) lead(src *source) {
 		}
 		return checkIdentity(ctx, c, src.identity)
 	}
-	// Two connections for a load that reads its table in one SELECT, one for the list of tables.
-	if old := f.pool.Swap(sqltext.NewPool(&cfg, 2*f.cfg.Loads+1, f.log)); old != nil {
+	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables.
+	if old := f.pool.Swap(sqltext.NewPool(&cfg, 2*f.cfg.Loads+2+1, f.log)); old != nil {
 		old.Close()
 	}
 	clear(f.made)

@@ -466,7 +466,7 @@ func (r *chunkReader) take(f sqltext.Fields, ch *chunk) error {
 	return nil
 }
 
-// sql is the SELECT of the next rows in the order of the key.
+// sql is the SELECT of the next rows in the order of the key; of all with a limit of 0.
 func (r *chunkReader) sql(limit int) string {
 	index := &r.def.Indexes[r.def.Key]
 	b := append([]byte(r.columns), " FORCE INDEX ("+schema.QuoteName(index.Name)+")"...)
@@ -508,12 +508,24 @@ func (r *chunkReader) sql(limit int) string {
 			b = append(b, " DESC"...)
 		}
 	}
-	return string(fmt.Appendf(b, " LIMIT %d", limit))
+	if limit > 0 {
+		b = fmt.Appendf(b, " LIMIT %d", limit)
+	}
+	return string(b)
 }
 
 // stream reads the whole table and calls flush whenever a piece is full; the rows of the last one are left in ch.
 func (r *chunkReader) stream(ctx context.Context, c *sqltext.Conn, ch *chunk, flush func() error) error {
-	return c.Stream(ctx, r.columns, func(f sqltext.Fields) error {
+	return r.streamSQL(ctx, c, r.columns, ch, flush)
+}
+
+// streamOrdered is stream in the order of the key.
+func (r *chunkReader) streamOrdered(ctx context.Context, c *sqltext.Conn, ch *chunk, flush func() error) error {
+	return r.streamSQL(ctx, c, r.sql(0), ch, flush)
+}
+
+func (r *chunkReader) streamSQL(ctx context.Context, c *sqltext.Conn, sql string, ch *chunk, flush func() error) error {
+	return c.Stream(ctx, sql, func(f sqltext.Fields) error {
 		if err := r.take(f, ch); err != nil {
 			return err
 		}

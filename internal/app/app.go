@@ -21,6 +21,8 @@ func Run(ctx context.Context, cmd config.Command, stdout, stderr io.Writer) int 
 		err = serve(ctx, cmd, stderr)
 	case *config.Doctor:
 		err = doctor(ctx, cmd, stdout)
+	case *config.Verify:
+		err = askVerify(ctx, cmd, stdout, stderr)
 	case *config.Demo:
 		err = runDemo(ctx, cmd, stdout)
 	case *config.Bench:

@@ -28,6 +28,7 @@ import (
 	"github.com/binlogcache/binlogcache/mcserver"
 	"github.com/binlogcache/binlogcache/router"
 	"github.com/binlogcache/binlogcache/schema"
+	"github.com/binlogcache/binlogcache/verify"
 )
 
 const (
@@ -75,11 +76,14 @@ type daemon struct {
 	mcListener       *netserver.Server // nil when switched off
 	adminListener    net.Listener      // nil when switched off
 	admin            *admin.Server
+	verifier         *verify.Verifier
 
 	settings        mcserver.Settings
 	containersStale chan struct{} // holds one token when containers are to be read again
 	containersRead  atomic.Bool
 	draining        atomic.Bool
+	// stopped is closed when the daemon begins to stop: what was asked for over the admin port ends then.
+	stopped chan struct{}
 }
 
 // newDaemon builds all parts and takes the addresses. Nothing runs yet; on an error nothing is left.
@@ -95,6 +99,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	d := &daemon{
 		cfg: cfg, logger: logger, source: source, patterns: patterns, begun: time.Now(),
 		hsReads: new(router.Counters), mcReads: new(router.Counters), containersStale: make(chan struct{}, 1),
+		stopped: make(chan struct{}),
 	}
 	if d.settings, err = settings(cfg); err != nil {
 		return nil, err
@@ -110,6 +115,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	if err != nil {
 		return nil, err
 	}
+	d.verifier = verify.New(verify.Config{Comparer: comparer{d.store, d.follower}, Rate: cfg.VerifyRate, Logger: logger})
 	if err := d.listen(ctx); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -159,7 +165,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	d.adminListener = l
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.NewCollector(d), newCollector(d))
-	d.admin = admin.New(d, registry, d.logger)
+	d.admin = admin.New(d, d, registry, d.logger)
 	return nil
 }
 
@@ -178,11 +184,13 @@ func (d *daemon) run(ctx context.Context) error {
 	followPart.start(base, cancel, d.follower.Run)
 	followPart.start(base, cancel, d.checkSource)
 	followPart.start(base, cancel, d.keepContainers)
+	followPart.start(base, cancel, d.verifier.Run)
 	for _, l := range d.listeners {
 		servePart.start(base, cancel, l.server.Run)
 	}
 	<-ctx.Done()
 	d.draining.Store(true)
+	close(d.stopped)
 	d.logger.Info("stopping", "cause", context.Cause(ctx))
 
 	drain, stop := context.WithTimeout(base, drainTimeout)

@@ -24,6 +24,8 @@ func (d *daemon) Status() admin.Status {
 		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge)},
 		Reads:   admin.Reads{HandlerSocket: reads(d.hsReads), Memcached: reads(d.mcReads)},
 		Memory:  admin.Memory{Limit: d.store.MemoryLimit(), Used: d.store.Used()},
+
+		Verification: d.verification(),
 	}
 	for _, t := range d.store.Tables() {
 		s := t.Status()

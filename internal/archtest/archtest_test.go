@@ -27,7 +27,7 @@ var imports = map[string][]string{
 	// internal/app joins all parts, but for those that serve tests.
 	"internal/app": {
 		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/config", "internal/dbreader",
-		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext",
+		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "verify",
 	},
 	"hsserver":          {"internal/netserver", "rowcodec", "schema"},
 	"mcserver":          {"internal/netserver", "rowcodec", "schema"},
@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"cache":             {"rowcodec", "schema"},
 	"router":            {"cache", "internal/dbreader", "rowcodec", "schema"},
 	"rowcodec":          {"schema"},
+	"verify":            {"schema"},
 	"internal/dbreader": {"internal/sqltext", "rowcodec", "schema"},
 	"internal/demo":     {"internal/loadgen", "internal/progress", "scripts"},
 	"internal/torture":  {"internal/sqltext"}, // for tests

@@ -24,6 +24,58 @@ func newDoctor() (Command, []*option) {
 
 func finishDoctor(cmd Command, given origins) error { return finishServe(cmd.(*Doctor).Serve, given) }
 
+// Verify asks a running Serve to compare its cache with the database.
+type Verify struct {
+	// Admin is the daemon's admin port.
+	Admin Address
+	// Tables are compared, schema.table; none for all that are live.
+	Tables []string
+	// Key are the values of the row-identity key of one row of one table; none for whole tables.
+	Key []string
+	// Repair has the cache take the database's rows where they differ.
+	Repair bool
+	// Rate bounds the rows compared in a second; 0 for no bound.
+	Rate int
+	// JSON prints for programs instead of people.
+	JSON bool
+}
+
+// Name is "verify".
+func (*Verify) Name() string { return "verify" }
+
+func newVerify() (Command, []*option) {
+	v := &Verify{Admin: Address{"tcp", "127.0.0.1:8911"}}
+	return v, []*option{
+		{name: "admin", metavar: "ADDR", value: &v.Admin, help: "Admin port of the running daemon: host:port or unix:/path."},
+		{name: "table", metavar: "SCHEMA.TABLE", several: true, value: textsValue{&v.Tables}, help: "Compare this table; may be repeated. Default: all that are live."},
+		{
+			name: "key", metavar: "VALUE", several: true, value: textsValue{&v.Key},
+			help: "Compare the one row with this key of the one table; repeated for each column of the key, in its order.",
+		},
+		{name: "repair", value: switchValue{&v.Repair}, help: "Have the cache take the database's rows where they differ."},
+		{name: "rate", metavar: "ROWS", value: intValue{&v.Rate, 0, 1_000_000_000}, help: "Rows compared in a second at most; 0 for no bound."},
+		{name: "json", value: switchValue{&v.JSON}, help: "Print the result as JSON."},
+	}
+}
+
+func finishVerify(cmd Command, _ origins) error {
+	v := cmd.(*Verify)
+	switch {
+	case v.Admin.Off():
+		return fmt.Errorf("verify: --admin: want host:port or unix:/path of the running daemon's admin port")
+	case len(v.Key) > 0 && len(v.Tables) != 1:
+		return fmt.Errorf("verify: --key is a key of one table: give that one with --table")
+	}
+	return nil
+}
+
+// textsValue collects texts as they are. The option's first value replaces the default.
+type textsValue struct{ p *[]string }
+
+func (v textsValue) set(text string) error { *v.p = append(*v.p, text); return nil }
+func (v textsValue) String() string        { return strings.Join(*v.p, " ") }
+func (v textsValue) reset()                { *v.p = nil }
+
 // Demo is the guided tour on a private server.
 type Demo struct {
 	// Flavor is "mariadb" or "mysql".
@@ -184,6 +236,13 @@ var commands = append([]*command{
 		about: "doctor takes the flags, variables and file of serve, and looks at the source as serve would use it. It changes\n" +
 			"nothing. It exits with 0 when serve would work, 1 when something has to be mended first.",
 		example: "binlogcache doctor --source 'cache:secret@tcp(127.0.0.1:3306)/' --tables app.user,shop.*",
+	},
+	{
+		name: "verify", make: newVerify, finish: finishVerify,
+		summary: "compare the cache of a running daemon with the database",
+		about: "verify asks the daemon to compare, while clients and writers go on. It exits with 0 when all rows that could be\n" +
+			"compared agree, 1 when some did not, mended or not.",
+		example: "binlogcache verify --table app.user --repair",
 	},
 	{
 		name: "demo", make: newDemo,

@@ -41,12 +41,6 @@ var laterCommands = []*command{
 		later:   "write the triggers by hand until then: the tables they fill are cached like any other",
 	},
 	{
-		name:    "verify",
-		summary: "compare cache and database (later)",
-		example: "binlogcache verify --table app.user",
-		later:   "compare a sample by reading the same keys from both",
-	},
-	{
 		name:    "explain",
 		summary: "tell what the cache knows about a key (later)",
 		example: "binlogcache explain --table app.user --key 1",

@@ -38,7 +38,9 @@ type Serve struct {
 	// WriteAck is AckApplied or AckCommitted.
 	WriteAck string
 	// StateDir is the folder for a warm restart; empty for none.
-	StateDir string
+	// VerifyRate is how many rows are compared with the database in a second, in the background.
+	VerifyRate int
+	StateDir   string
 
 	LogLevel slog.Level
 	// LogFormat is "text" or "json".
@@ -131,6 +133,7 @@ func newServe() (Command, []*option) {
 		MemcachedCompat:    CompatSafe,
 		Memory:             1 << 30,
 		WriteAck:           AckApplied,
+		VerifyRate:         1000,
 		LogFormat:          "text",
 	}
 	var secretPath, secretWritePath string
@@ -202,6 +205,10 @@ func newServe() (Command, []*option) {
 		{
 			name: "state-dir", metavar: "DIR", value: textValue{&s.StateDir},
 			help: "Folder for the state of a warm restart.",
+		},
+		{
+			name: "verify-rate", metavar: "ROWS", value: intValue{&s.VerifyRate, 0, 1_000_000_000},
+			help: "Rows that are compared with the database in a second, in the background; differences are logged and mended. 0 for none.",
 		},
 		{
 			name: "log-level", metavar: "LEVEL", value: levelValue{&s.LogLevel},

@@ -1,0 +1,334 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/binlogcache/binlogcache/admin"
+	"github.com/binlogcache/binlogcache/cache"
+	"github.com/binlogcache/binlogcache/canal"
+	"github.com/binlogcache/binlogcache/internal/config"
+	"github.com/binlogcache/binlogcache/internal/testmysql"
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
+	"github.com/binlogcache/binlogcache/verify"
+)
+
+// running is a daemon in this process.
+type running struct {
+	*daemon
+	t *testing.T
+}
+
+// runDaemon follows the tables and waits until all are live. The daemon ends with the test.
+func runDaemon(t *testing.T, dsn, tables string) running {
+	t.Helper()
+	source, err := config.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &config.Serve{Sources: []config.DSN{source}, Tables: strings.Split(tables, ","), Memory: 1 << 30, LogFormat: "text"}
+	d, err := newDaemon(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- d.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the daemon: %v", err)
+		}
+	})
+	r := running{d, t}
+	r.eventually("the tables are live", func() bool { return len(d.NotReady()) == 0 })
+	return r
+}
+
+func (r running) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("not within a minute: %s; not ready: %q", what, r.NotReady())
+		}
+	}
+}
+
+// generation is the present content of a table, for damaging it.
+func (r running) generation(name schema.Name) *cache.Generation {
+	r.t.Helper()
+	var g *cache.Generation
+	enough := errors.New("enough")
+	err := r.follower.Audit(r.t.Context(), name, canal.AuditOptions{Begin: func(t canal.Target) error {
+		g = t.(target).Generation
+		return enough
+	}}, nil)
+	if !errors.Is(err, enough) {
+		r.t.Fatal(err)
+	}
+	return g
+}
+
+// rows are all rows of a live table in memory, by the first column.
+func (r running) rows(name schema.Name) map[string]rowcodec.Row {
+	r.t.Helper()
+	t := r.store.Table(name)
+	def := t.Def()
+	all := map[string]rowcodec.Row{}
+	outcome := t.Search(&schema.Search{Def: def, Index: def.Key, Op: schema.OpGE}, func(row rowcodec.Row, _ uint64) bool {
+		key, _ := row.Value(0)
+		all[string(key)] = append(rowcodec.Row{}, row...)
+		return true
+	})
+	if outcome != cache.Served {
+		r.t.Fatalf("%s: %v", name, outcome)
+	}
+	return all
+}
+
+func (r running) verify(request admin.VerifyRequest) *admin.VerifyResult {
+	r.t.Helper()
+	var result *admin.VerifyResult
+	err := r.Verify(r.t.Context(), request, func(l admin.VerifyLine) error {
+		result = l.Result
+		return nil
+	})
+	if err != nil || result == nil {
+		r.t.Fatalf("result %v, error %v", result, err)
+	}
+	return result
+}
+
+func textRow(values ...string) rowcodec.Row {
+	var b rowcodec.Builder
+	for _, v := range values {
+		b.Add([]byte(v))
+	}
+	return b.AppendRow(nil)
+}
+
+// TestVerify damages 1,000 rows in memory while writers change others: a comparison finds and mends all of them and
+// nothing else.
+func TestVerify(t *testing.T) {
+	for _, s := range testmysql.Servers(t) {
+		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
+			const rows = 12_000 // of the lower half every third is damaged
+			db := s.DBIn(t, s.Schema(t))
+			exec := func(sql string) {
+				t.Helper()
+				if _, err := db.ExecContext(t.Context(), sql); err != nil {
+					t.Fatalf("%.100s: %v", sql, err)
+				}
+			}
+			var schemaName string
+			if err := db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&schemaName); err != nil {
+				t.Fatal(err)
+			}
+			exec("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), KEY v (v))")
+			exec("CREATE TABLE labels (e ENUM('z', 'a', 'm') PRIMARY KEY, v VARCHAR(40))") // read in one SELECT
+			exec("CREATE TABLE words (a CHAR(10) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, b INT, PRIMARY KEY (a, b DESC))")
+			var values []string
+			for id := range rows {
+				values = append(values, fmt.Sprintf("(%d,'value %d')", 2*id, id)) // odd ones are free
+			}
+			exec("INSERT INTO t VALUES " + strings.Join(values, ","))
+			exec("INSERT INTO labels VALUES ('z', '1'), ('a', '2')")
+			exec("INSERT INTO words VALUES ('Abc', 1), ('abd', 2), ('abd', 3), ('Ä', 1), ('z', 9)")
+
+			d := runDaemon(t, s.DSN, schemaName+".*")
+			name := schema.Name{Schema: schemaName, Table: "t"}
+			g := d.generation(name)
+
+			ctx, stop := context.WithCancel(t.Context())
+			var writers sync.WaitGroup
+			var written atomic.Int64
+			defer writers.Wait()
+			defer stop()
+			for w := range 3 {
+				writers.Go(func() {
+					// The upper half: updates, and odd rows that come and go.
+					for n := 0; ctx.Err() == nil; n++ {
+						id := rows + 2*rand.IntN(rows/2)
+						sql := fmt.Sprintf("UPDATE t SET v = 'writer %d %d' WHERE id = %d", w, n, id)
+						switch n % 4 {
+						case 1:
+							sql = fmt.Sprintf("REPLACE INTO t VALUES (%d, 'writer %d')", id+1, w)
+						case 2:
+							sql = fmt.Sprintf("DELETE FROM t WHERE id = %d", id+1)
+						case 3:
+							sql = fmt.Sprintf("DELETE FROM t WHERE id BETWEEN %d AND %d AND id %% 2 = 1", id, id+200)
+						}
+						if _, err := db.ExecContext(ctx, sql); err == nil {
+							written.Add(1)
+						} else if ctx.Err() == nil && !strings.Contains(err.Error(), "Deadlock") {
+							t.Errorf("%s: %v", sql, err)
+						}
+					}
+				})
+			}
+			if r := d.verify(admin.VerifyRequest{}); r.Differences != 0 || r.Tables != 3 || len(r.Skipped) != 0 || r.Rows < rows+7 {
+				t.Fatalf("undamaged: %+v", r)
+			}
+
+			var damage []rowcodec.Change
+			want := map[string]string{} // kind by key
+			for i := range 1000 {
+				id := 6 * i
+				row := textRow(fmt.Sprint(id), fmt.Sprintf("value %d", id/2))
+				switch i % 3 {
+				case 0:
+					damage = append(damage, rowcodec.Change{Before: row, After: textRow(fmt.Sprint(id), "damaged")})
+					want[fmt.Sprint(id)] = "altered"
+				case 1:
+					damage = append(damage, rowcodec.Change{Before: row})
+					want[fmt.Sprint(id)] = "missing"
+				case 2:
+					damage = append(damage, rowcodec.Change{After: textRow(fmt.Sprint(id+1), "extra")})
+					want[fmt.Sprint(id+1)] = "extra"
+				}
+			}
+			if err := g.Apply(damage, d.follower.Position().Version); err != nil {
+				t.Fatal(err)
+			}
+			labels := d.generation(schema.Name{Schema: schemaName, Table: "labels"})
+			if err := labels.Apply([]rowcodec.Change{{Before: textRow("a", "2")}, {After: textRow("m", "3")}}, d.follower.Position().Version); err != nil {
+				t.Fatal(err)
+			}
+			words := d.generation(schema.Name{Schema: schemaName, Table: "words"})
+			if err := words.Apply([]rowcodec.Change{{Before: textRow("abd", "2")}, {After: textRow("b", "7")}}, d.follower.Position().Version); err != nil {
+				t.Fatal(err)
+			}
+			check := func(r *admin.VerifyResult, mended bool) {
+				t.Helper()
+				if r.Differences != 1004 || len(r.Found) != 1000 || len(r.Skipped) != 0 || mended != (r.Mended == 1004) || !mended && r.Mended != 0 {
+					t.Fatalf("%d differences, %d mended, %d shown, skipped %v", r.Differences, r.Mended, len(r.Found), r.Skipped)
+				}
+				for _, f := range r.Found {
+					if strings.HasSuffix(f.Table, ".t") && want[f.Key] != f.Kind || f.Mended != mended {
+						t.Errorf("found %+v, want %q", f, want[f.Key])
+					}
+				}
+			}
+			check(d.verify(admin.VerifyRequest{}), false)
+			one := admin.VerifyRequest{Tables: []string{name.String()}, Key: []string{"6"}}
+			if r := d.verify(one); r.Differences != 1 || r.Found[0].Kind != "missing" {
+				t.Errorf("a missing row: %+v", r)
+			}
+			one.Key[0] = "13"
+			if r := d.verify(one); r.Differences != 1 || r.Found[0].Kind != "extra" {
+				t.Errorf("an extra row: %+v", r)
+			}
+			one.Key[0] = "8"
+			if r := d.verify(one); r.Differences != 0 || r.Rows != 1 {
+				t.Errorf("a row that is right: %+v", r)
+			}
+			check(d.verify(admin.VerifyRequest{Repair: true}), true)
+			if r := d.verify(admin.VerifyRequest{}); r.Differences != 0 || r.Tables != 3 {
+				t.Errorf("after the repair: %+v", r)
+			}
+			if d.generation(name) != g {
+				t.Error("the table was loaded anew: the rows were not mended")
+			}
+			if n := written.Load(); n < 100 {
+				t.Errorf("only %d writes went on meanwhile", n)
+			}
+			for _, bad := range []admin.VerifyRequest{
+				{Tables: []string{"no"}}, {Key: []string{"1"}}, {Tables: []string{name.String()}, Key: []string{"1", "2"}},
+			} {
+				if err := d.Verify(t.Context(), bad, nil); !errors.Is(err, admin.ErrBadRequest) {
+					t.Errorf("%+v: error %v", bad, err)
+				}
+			}
+
+			// What is in memory is what the database has.
+			stop()
+			writers.Wait()
+			var gtid string
+			sql := "SELECT @@global.gtid_executed"
+			if s.Flavor == testmysql.MariaDB {
+				sql = "SELECT @@global.gtid_binlog_pos"
+			}
+			if err := db.QueryRowContext(t.Context(), sql).Scan(&gtid); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.follower.WaitApplied(t.Context(), gtid); err != nil {
+				t.Fatal(err)
+			}
+			have := d.rows(name)
+			all, err := db.QueryContext(t.Context(), "SELECT id, v FROM t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer all.Close()
+			n := 0
+			for ; all.Next(); n++ {
+				var id, v string
+				if err := all.Scan(&id, &v); err != nil {
+					t.Fatal(err)
+				}
+				if string(have[id]) != string(textRow(id, v)) {
+					t.Fatalf("row %s is %q in the database and %q in memory", id, v, have[id])
+				}
+			}
+			if n != len(have) {
+				t.Errorf("%d rows in the database, %d in memory", n, len(have))
+			}
+		})
+	}
+}
+
+// TestVerifyInBackground: damage mends by itself, and tables that go away meanwhile do no harm.
+func TestVerifyInBackground(t *testing.T) {
+	for _, s := range testmysql.Servers(t) {
+		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
+			schemaName := s.Schema(t)
+			db := s.DBIn(t, schemaName)
+			for _, sql := range []string{"CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)", "CREATE TABLE other (id INT PRIMARY KEY)"} {
+				if _, err := db.ExecContext(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := runDaemon(t, s.DSN, schemaName+".*")
+			v := verify.New(verify.Config{Comparer: comparer{d.store, d.follower}, Rate: 10_000, Every: 10 * time.Millisecond})
+			ctx, stop := context.WithCancel(t.Context())
+			var background sync.WaitGroup
+			defer background.Wait()
+			defer stop()
+			background.Go(func() {
+				if err := v.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			g := d.generation(schema.Name{Schema: schemaName, Table: "t"})
+			d.eventually("a pass", func() bool { return v.Stats().Passes > 0 })
+			if v := v.Stats(); v.Rows < 2 || len(v.Differences) != 0 || v.LastPass.IsZero() {
+				t.Errorf("undamaged: %+v", v)
+			}
+			if err := g.Apply([]rowcodec.Change{{Before: textRow("2", "2"), After: textRow("2", "3")}}, d.follower.Position().Version); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.ExecContext(t.Context(), "DROP TABLE other"); err != nil {
+				t.Fatal(err)
+			}
+			d.eventually("the damage is mended", func() bool { return v.Stats().Mended == 1 })
+			if v := v.Stats(); v.Differences["altered"] != 1 {
+				t.Errorf("damaged: %+v", v)
+			}
+			if got := d.rows(schema.Name{Schema: schemaName, Table: "t"})["2"]; string(got) != string(textRow("2", "2")) {
+				t.Errorf("the row is %q", got)
+			}
+		})
+	}
+}
