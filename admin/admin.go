@@ -1,6 +1,6 @@
 // Package admin is the HTTP port for people and monitoring: liveness, readiness, metrics, the status as JSON, a
 // dashboard, the runtime's profiles, and comparisons of cache and database. It knows the rest of the program through
-// Reporter and Verifier.
+// Reporter and Prover.
 //
 // Run owns the port's goroutines and waits for them.
 package admin
@@ -27,7 +27,7 @@ import (
 // Server answers on the admin port.
 type Server struct {
 	reporter Reporter
-	verifier Verifier
+	prover   Prover
 	logger   *slog.Logger
 	handler  http.Handler
 	conns    atomic.Int64
@@ -46,11 +46,11 @@ const (
 var web embed.FS
 
 // New makes the server. The metrics are those of gatherer; logger may be nil.
-func New(reporter Reporter, verifier Verifier, gatherer prometheus.Gatherer, logger *slog.Logger) *Server {
+func New(reporter Reporter, prover Prover, gatherer prometheus.Gatherer, logger *slog.Logger) *Server {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{reporter: reporter, verifier: verifier, logger: logger}
+	s := &Server{reporter: reporter, prover: prover, logger: logger}
 	files, err := fs.Sub(web, "web")
 	if err != nil {
 		panic(err) // the folder is part of this package
@@ -59,6 +59,7 @@ func New(reporter Reporter, verifier Verifier, gatherer prometheus.Gatherer, log
 	quick.HandleFunc("GET /livez", s.livez)
 	quick.HandleFunc("GET /readyz", s.readyz)
 	quick.HandleFunc("GET /api/v1/status", s.status)
+	quick.HandleFunc("GET /api/v1/explain", s.explain)
 	quick.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}))

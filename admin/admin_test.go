@@ -364,10 +364,14 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// comparing is a Verifier whose comparison ends as the test says.
+// comparing is a Prover whose comparison ends as the test says.
 type comparing struct {
 	lines []VerifyLine
 	err   error
+}
+
+func (c comparing) Explain(table string, key []string) (*Explanation, error) {
+	return &Explanation{Table: table, State: strings.Join(key, " ")}, c.err
 }
 
 func (c comparing) Verify(_ context.Context, r VerifyRequest, line func(VerifyLine) error) error {
@@ -421,5 +425,25 @@ func TestVerify(t *testing.T) {
 				t.Errorf("%d %q, error %v", resp.StatusCode, body, err)
 			}
 		})
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{nil, 200, `"table": "a.b"`},
+		{fmt.Errorf("%w: no table", ErrNotFound), 404, "no table"},
+		{fmt.Errorf("%w: a key of two", ErrBadRequest), 400, "a key of two"},
+		{errors.New("it broke"), 500, "it broke"},
+	} {
+		ts := httptest.NewServer(New(sample(), comparing{err: c.err}, prometheus.NewRegistry(), nil).Handler())
+		resp, body := get(t, ts.URL+"/api/v1/explain?table=a.b&key=1&key=x%20y")
+		if resp.StatusCode != c.code || !strings.Contains(body, c.want) || c.err == nil && !strings.Contains(body, `"state": "1 x y"`) {
+			t.Errorf("%v: %d %q", c.err, resp.StatusCode, body)
+		}
+		ts.Close()
 	}
 }

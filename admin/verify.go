@@ -10,14 +10,17 @@ import (
 	"time"
 )
 
-// Verifier compares cache and database when asked to.
-type Verifier interface {
+// Prover shows that the cache is right, and why.
+type Prover interface {
+	// Explain tells what the cache knows of a table, schema.table, and of the row of a whole row-identity key; without a key, of
+	// the table alone. It must not wait for anything slow. An error wraps ErrNotFound or ErrBadRequest.
+	Explain(table string, key []string) (*Explanation, error)
 	// Verify carries out a request and calls line with each piece of news, the result last. An error that wraps
 	// ErrBadRequest is the asker's fault.
 	Verify(ctx context.Context, r VerifyRequest, line func(VerifyLine) error) error
 }
 
-// ErrBadRequest is for a Verifier to wrap: the request can't be carried out as it is.
+// ErrBadRequest is for a Prover to wrap: the request can't be carried out as it is.
 var ErrBadRequest = errors.New("bad request")
 
 // VerifyRequest is the body of POST /api/v1/verify.
@@ -113,7 +116,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 		}
 		return control.Flush()
 	}
-	err := s.verifier.Verify(r.Context(), request, line)
+	err := s.prover.Verify(r.Context(), request, line)
 	switch {
 	case err == nil:
 	case begun:

@@ -202,6 +202,7 @@ func (g *Generation) Mend(differences []Difference, seen, version uint64) (err e
 	}
 	t := g.table
 	defer t.unlock()
+	g.origin = OriginMended
 	for i := range differences {
 		d := &differences[i]
 		if g.before, err = g.keyEnc.AppendRow(g.before[:0], d.Row()); err != nil {

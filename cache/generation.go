@@ -29,6 +29,7 @@ type body struct {
 	// While loading, and while audited: the keys that Apply deleted, with the version, so that snapshot rows read before
 	// that are not installed. queue has them in the order of their versions; a key may be in it several times.
 	audited   bool
+	restored  bool // Install's rows are those of a saved state
 	marks     map[string]uint64
 	queue     []mark
 	queueDone int
@@ -36,6 +37,7 @@ type body struct {
 
 	rowBytes, keyBytes atomic.Int64 // as counted in the table and the store
 
+	origin        Origin // of the rows of the call at hand
 	before, after []byte // keys of the change at hand
 	old, new      []byte // keys of the secondary index at hand
 }
@@ -71,6 +73,7 @@ func (g *Generation) Apply(changes []rowcodec.Change, version uint64) error {
 	}
 	t := g.table
 	defer t.unlock()
+	g.origin = OriginStream
 	live := t.State() == StateLive
 	for i := range changes {
 		if err := g.change(&changes[i], version, live); err != nil {
@@ -112,7 +115,7 @@ func (g *Generation) change(c *rowcodec.Change, version uint64, live bool) error
 
 // insert stores row under the key g.after.
 func (g *Generation) insert(row rowcodec.Row, version uint64, live bool) error {
-	id, err := g.log.add(row, version)
+	id, err := g.log.add(row, version, g.origin)
 	if err != nil {
 		return err
 	}
@@ -165,8 +168,7 @@ func (g *Generation) update(c *rowcodec.Change, version uint64, live bool) error
 		}
 		g.moveInIndexes(id, row, c.After)
 	}
-	g.log.set(id, c.After, version)
-	return nil
+	return g.log.set(id, c.After, version, g.origin)
 }
 
 // mark notes that the key g.before was deleted at version.
@@ -195,6 +197,10 @@ func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
 	if t.State() != StateLoading {
 		return fail(errors.New("the table is live"))
 	}
+	g.origin = OriginSnapshot
+	if g.restored {
+		g.origin = OriginSaved
+	}
 	for _, row := range rows {
 		var err error
 		if g.after, err = g.keyEnc.AppendRow(g.after[:0], row); err != nil {
@@ -203,7 +209,7 @@ func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
 		if len(g.marks) > 0 && g.marks[string(g.after)] > low {
 			continue
 		}
-		id, err := g.log.add(row, version)
+		id, err := g.log.add(row, version, g.origin)
 		if err != nil {
 			return fail(err)
 		}
@@ -218,6 +224,16 @@ func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
 		}
 	}
 	return g.settle()
+}
+
+// Restored says that the rows that Install will put come from the state that an earlier process has saved. On a stale
+// Generation it does nothing.
+func (g *Generation) Restored() {
+	if g.enter("restore") != nil {
+		return
+	}
+	defer g.table.unlock()
+	g.restored = true
 }
 
 // PurgeMarks tells that no Install with a lower low than this one will come: what is remembered of deletions up to that

@@ -9,8 +9,12 @@ import (
 	"github.com/binlogcache/binlogcache/rowcodec"
 )
 
-// errRowIDs ends the growth of a table at 2^32-1 rows.
-var errRowIDs = errors.New("more than 4294967295 rows")
+var (
+	// errRowIDs ends the growth of a table at 2^32-1 rows.
+	errRowIDs = errors.New("more than 4294967295 rows")
+	// errRowSize is for rows that the servers do not send either.
+	errRowSize = errors.New("a row of a gigabyte or more")
+)
 
 const (
 	// Chunks grow with the table, to a sixteenth of its live bytes: the chunk being filled, the one being compacted and
@@ -21,7 +25,9 @@ const (
 	// at its end.
 	ownChunkShare = 8
 
-	rowHeadBytes = 16 // version u64, row id u32, length u32
+	rowHeadBytes = 16 // version u64, row id u32, length and origin u32
+	lengthBits   = 30
+	lengthMask   = 1<<lengthBits - 1
 	noRow        = ^uint32(0)
 	noChunk      = ^uint32(0)
 	slotBytes    = 8
@@ -118,9 +124,15 @@ func (l *rowLog) version(id uint32) uint64 {
 func (l *rowLog) entry(s slot) (b []byte, n int) {
 	b = l.chunks[s.chunk()].buf[s.off():]
 	if n = s.length(); n == slotLong {
-		n = int(binary.LittleEndian.Uint32(b[12:]))
+		n = int(binary.LittleEndian.Uint32(b[12:]) & lengthMask)
 	}
 	return b, n
+}
+
+// origin returns how the row with that id came.
+func (l *rowLog) origin(id uint32) Origin {
+	b, _ := l.entry(l.slot(id))
+	return Origin(binary.LittleEndian.Uint32(b[12:]) >> lengthBits)
 }
 
 // inUse tells whether a row has that id.
@@ -135,7 +147,10 @@ func (l *rowLog) setSlot(id uint32, s slot) {
 }
 
 // add stores a new row and returns its id.
-func (l *rowLog) add(row rowcodec.Row, version uint64) (uint32, error) {
+func (l *rowLog) add(row rowcodec.Row, version uint64, origin Origin) (uint32, error) {
+	if len(row) > lengthMask {
+		return 0, errRowSize
+	}
 	id := l.freeID
 	if id == noRow {
 		if l.ids == noRow {
@@ -150,23 +165,28 @@ func (l *rowLog) add(row rowcodec.Row, version uint64) (uint32, error) {
 		l.freeID = uint32(l.slot(id))
 	}
 	l.rows++
-	l.append(id, row, version)
+	l.append(id, row, version, origin)
 	l.compact(rowHeadBytes + len(row))
 	return id, nil
 }
 
 // set replaces the row with that id.
-func (l *rowLog) set(id uint32, row rowcodec.Row, version uint64) {
+func (l *rowLog) set(id uint32, row rowcodec.Row, version uint64, origin Origin) error {
+	if len(row) > lengthMask {
+		return errRowSize
+	}
 	s := l.slot(id)
 	b, n := l.entry(s)
 	if n == len(row) {
 		binary.LittleEndian.PutUint64(b, version)
+		binary.LittleEndian.PutUint32(b[12:], uint32(n)|uint32(origin)<<lengthBits)
 		copy(b[rowHeadBytes:], row)
-		return
+		return nil
 	}
 	l.kill(s)
-	l.append(id, row, version)
+	l.append(id, row, version, origin)
 	l.compact(rowHeadBytes + len(row))
+	return nil
 }
 
 // remove drops the row with that id.
@@ -183,13 +203,13 @@ func (l *rowLog) remove(id uint32) {
 }
 
 // append writes a row to the end of the log and points its slot there.
-func (l *rowLog) append(id uint32, row rowcodec.Row, version uint64) {
+func (l *rowLog) append(id uint32, row rowcodec.Row, version uint64, origin Origin) {
 	size := rowHeadBytes + len(row)
 	n, off := l.room(size)
 	b := l.chunks[n].buf[off:]
 	binary.LittleEndian.PutUint64(b, version)
 	binary.LittleEndian.PutUint32(b[8:], id)
-	binary.LittleEndian.PutUint32(b[12:], uint32(len(row)))
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(row))|uint32(origin)<<lengthBits)
 	copy(b[rowHeadBytes:], row)
 	l.setSlot(id, makeSlot(n, off, len(row)))
 	l.live += int64(size)
@@ -357,7 +377,7 @@ func (l *rowLog) compact(wrote int) {
 		}
 		b := from.buf[l.victimAt:]
 		id := binary.LittleEndian.Uint32(b[8:])
-		size := rowHeadBytes + int(binary.LittleEndian.Uint32(b[12:]))
+		size := rowHeadBytes + int(binary.LittleEndian.Uint32(b[12:])&lengthMask)
 		if l.slot(id) == makeSlot(victim, l.victimAt, size-rowHeadBytes) {
 			n, off := l.room(size)
 			copy(l.chunks[n].buf[off:], b[:size])

@@ -20,13 +20,13 @@ func checkLog(t testing.TB, l *rowLog) {
 		}
 		rows++
 		b, n := l.entry(l.slot(id))
-		if n != int(binary.LittleEndian.Uint32(b[12:])) {
+		if n != int(binary.LittleEndian.Uint32(b[12:])&lengthMask) {
 			t.Fatalf("slot %d has the length %d", id, n)
 		}
 		if got := binary.LittleEndian.Uint32(b[8:]); got != id {
 			t.Fatalf("slot %d points at the row of %d", id, got)
 		}
-		live += rowHeadBytes + int64(binary.LittleEndian.Uint32(b[12:]))
+		live += rowHeadBytes + int64(binary.LittleEndian.Uint32(b[12:])&lengthMask)
 	}
 	free := 0
 	for id := l.freeID; id != noRow; id = uint32(l.slot(id)) {
@@ -126,7 +126,7 @@ func TestRowLogModel(t *testing.T) {
 			e := entry{randomRow(r, maxLen), uint64(op)}
 			switch p := r.IntN(100); {
 			case p < grow || len(ids) == 0:
-				id, err := l.add(e.row, e.version)
+				id, err := l.add(e.row, e.version, OriginStream)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -140,7 +140,7 @@ func TestRowLogModel(t *testing.T) {
 				if r.IntN(3) == 0 {
 					e.row = append(rowcodec.Row(nil), want[id].row...)
 				}
-				l.set(id, e.row, e.version)
+				_ = l.set(id, e.row, e.version, OriginStream)
 				want[id] = e
 			default:
 				i := r.IntN(len(ids))
@@ -189,7 +189,7 @@ func TestRowLogResident(t *testing.T) {
 			l := newRowLog(newBlockPool())
 			versions := make([]uint64, n)
 			for range n {
-				if _, err := l.add(randomRow(r, 200), 0); err != nil {
+				if _, err := l.add(randomRow(r, 200), 0, OriginStream); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -197,7 +197,7 @@ func TestRowLogResident(t *testing.T) {
 			for i := range 64 * n {
 				id := pick(r, n, i)
 				versions[id]++
-				l.set(id, randomRow(r, 200), versions[id])
+				_ = l.set(id, randomRow(r, 200), versions[id], OriginStream)
 				if l.resident > 2*l.live+slack {
 					t.Fatalf("%s, %d rows, change %d: %d bytes for %d live ones", name, n, i, l.resident, l.live)
 				}
@@ -221,7 +221,7 @@ func TestRowLogShrinks(t *testing.T) {
 		const n = 200_000
 		l := newRowLog(newBlockPool())
 		for range n {
-			if _, err := l.add(randomRow(r, 150), 1); err != nil {
+			if _, err := l.add(randomRow(r, 150), 1, OriginStream); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -249,7 +249,7 @@ func TestRowLogTiny(t *testing.T) {
 	if l.bytes() != 0 {
 		t.Errorf("empty log holds %d bytes", l.bytes())
 	}
-	if _, err := l.add(make(rowcodec.Row, 60), 1); err != nil {
+	if _, err := l.add(make(rowcodec.Row, 60), 1, OriginStream); err != nil {
 		t.Fatal(err)
 	}
 	if l.bytes() > 6<<10 {

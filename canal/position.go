@@ -102,6 +102,7 @@ type tracker struct {
 	floor coordinate
 	// committed is the source's time of the last applied commit; zero before the first.
 	committed time.Time
+	past      history
 	bySet     []*setWaiter
 	byPlace   []*placeWaiter
 	closed    bool
@@ -172,6 +173,7 @@ func (t *tracker) commit(g gtid, end coordinate, at time.Time) {
 	t.seq++
 	t.applied.add(g)
 	t.committed = at
+	t.past.add(t.epoch, t.seq, g, at, time.Now())
 	t.bySet = slices.DeleteFunc(t.bySet, func(w *setWaiter) bool {
 		if !g.touches(w.set) || !t.applied.containsAll(w.set) {
 			return false

@@ -3,7 +3,11 @@
 // server's order. Everything here is pure: no I/O, no goroutines.
 package rowcodec
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
 
 // Row is one row in its cached form: the text that the server sends for each column with character_set_results=NULL,
 // so in the column's own character set. Column i of the row is column i of its schema.Table. A Row is immutable; it
@@ -66,6 +70,34 @@ func (r Row) Value(i int) (v []byte, null bool) {
 	}
 	base := head + n*width
 	return r[base+start : base+end : base+end], false
+}
+
+// Check reports what keeps bytes from being a row of so many columns: rows that come from elsewhere than a Builder must
+// pass it before anything else is done with them.
+func (r Row) Check(columns int) error {
+	if len(r) == 0 || r[0]&3 == 3 || r[0]>>3 == rowManyColumn && len(r) < 3 {
+		return errors.New("a row without a head")
+	}
+	width, n, head := r.layout()
+	base := head + n*width
+	if n != columns || len(r) < base {
+		return fmt.Errorf("a row of %d columns, want %d", n, columns)
+	}
+	at := 0
+	for i := range n {
+		end, _ := rowEnd(r[head+i*width:], width)
+		if end < at {
+			return fmt.Errorf("value %d of a row ends before it begins", i)
+		}
+		at = end
+	}
+	if at != len(r)-base {
+		return fmt.Errorf("a row with %d bytes of values, want %d", len(r)-base, at)
+	}
+	if r.Plain() != isPlain(r[base:]) {
+		return errors.New("a row whose head does not fit its values")
+	}
+	return nil
 }
 
 // Builder assembles rows. The zero value is ready; one Builder serves one goroutine and reuses its memory.

@@ -10,18 +10,18 @@ import (
 	"github.com/binlogcache/binlogcache/internal/testmysql"
 )
 
-// TestVerifyCommand: the command asks the daemon and its exit code tells what came of it. That differences are found is
+// TestProof: verify and explain ask the daemon, and the exit code tells what came of it. That differences are found is
 // shown where memory can be damaged, in internal/app.
-func TestVerifyCommand(t *testing.T) {
+func TestProof(t *testing.T) {
 	s := testmysql.Shared(t, testmysql.MySQL)
 	schema := s.Schema(t)
 	db := s.DB(t)
 	mustExec(t, db, "CREATE TABLE "+schema+".t (id INT PRIMARY KEY, v TEXT)")
 	mustExec(t, db, "INSERT INTO "+schema+".t VALUES (1, 'a'), (2, NULL)")
 	d := start(t, s.DSN, schema+".t").waitReady()
-	verify := func(code int, args ...string) (stdout, stderr string) {
+	run := func(code int, args ...string) (stdout, stderr string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, append([]string{"verify"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), binary, args...)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -31,6 +31,10 @@ func TestVerifyCommand(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d: %s%s", args, got, code, &out, &errs)
 		}
 		return out.String(), errs.String()
+	}
+	verify := func(code int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		return run(code, append([]string{"verify"}, args...)...)
 	}
 	admin := strings.TrimPrefix(d.base, "http://")
 	if out, _ := verify(0, "--admin", admin); out != "2 rows of 1 tables compared: 0 differences, 0 of them mended\n" {
@@ -54,4 +58,17 @@ func TestVerifyCommand(t *testing.T) {
 		t.Errorf("no daemon: %q", errs)
 	}
 	verify(2, "--key", "1")
+
+	out, _ = run(0, "explain", schema+".t:1", "--admin", admin)
+	for _, want := range []string{"table      " + schema + ".t, live (full)", "column     v = \"a\"", "origin     snapshot", "version "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if out, _ = run(0, "explain", schema+".t", "--key", "3", "--admin", admin); !strings.Contains(out, "row        none") {
+		t.Errorf("an absent row:\n%s", out)
+	}
+	if _, errs := run(1, "explain", schema+".none:3", "--admin", admin); !strings.Contains(errs, "does not know the table") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("an unknown table: %q", errs)
+	}
 }

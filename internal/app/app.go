@@ -23,6 +23,8 @@ func Run(ctx context.Context, cmd config.Command, stdout, stderr io.Writer) int 
 		err = doctor(ctx, cmd, stdout)
 	case *config.Verify:
 		err = askVerify(ctx, cmd, stdout, stderr)
+	case *config.Explain:
+		err = askExplain(ctx, cmd, stdout)
 	case *config.Demo:
 		err = runDemo(ctx, cmd, stdout)
 	case *config.Bench:

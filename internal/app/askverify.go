@@ -26,15 +26,11 @@ func askVerify(ctx context.Context, v *config.Verify, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	resp, err := postAdmin(ctx, v.Admin, "/api/v1/verify", body)
+	resp, err := askAdmin(ctx, v.Admin, http.MethodPost, "/api/v1/verify", body)
 	if err != nil {
-		return fmt.Errorf("verify: the daemon's admin port %s does not answer: %w", v.Admin, err)
+		return fmt.Errorf("verify: %w", err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-		return fmt.Errorf("verify: %s", strings.TrimSpace(string(text)))
-	}
 	result, err := followVerify(resp.Body, stderr)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -116,16 +112,26 @@ func verifyText(r *admin.VerifyResult) string {
 	return b.String()
 }
 
-// postAdmin sends JSON to the admin port of a daemon, which may be a socket.
-func postAdmin(ctx context.Context, addr config.Address, path string, body []byte) (*http.Response, error) {
+// askAdmin sends a request, with JSON if there is a body, to the admin port of a daemon, which may be a socket. Other answers
+// than 200 are errors with the daemon's text.
+func askAdmin(ctx context.Context, addr config.Address, method, path string, body []byte) (*http.Response, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, addr.Network, addr.Address)
 	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	return client.Do(req)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the daemon's admin port %s does not answer: %w", addr, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+		return nil, errors.New(strings.TrimSpace(string(text)))
+	}
+	return resp, nil
 }

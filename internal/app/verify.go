@@ -88,17 +88,17 @@ func keyText(def *schema.Table, row rowcodec.Row) string {
 	return strings.Join(values, ",")
 }
 
-var _ admin.Verifier = (*daemon)(nil)
+var _ admin.Prover = (*daemon)(nil)
 
-// Verify implements admin.Verifier.
+// Verify implements admin.Prover.
 func (d *daemon) Verify(ctx context.Context, r admin.VerifyRequest, line func(admin.VerifyLine) error) error {
 	request := verify.Request{Mend: r.Repair, Rate: r.Rate}
 	for _, text := range r.Tables {
-		patterns, err := schema.ParsePatterns(text)
-		if err != nil || len(patterns.Exact()) != 1 {
-			return fmt.Errorf("%w: %q is no table: want schema.table", admin.ErrBadRequest, text)
+		name, err := exactName(text)
+		if err != nil {
+			return err
 		}
-		request.Tables = append(request.Tables, patterns.Exact()[0])
+		request.Tables = append(request.Tables, name)
 	}
 	for _, value := range r.Key {
 		request.Key = append(request.Key, []byte(value))

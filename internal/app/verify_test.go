@@ -332,3 +332,96 @@ func TestVerifyInBackground(t *testing.T) {
 		})
 	}
 }
+
+// TestExplain: a row tells how it came, and which transaction wrote it.
+func TestExplain(t *testing.T) {
+	for _, s := range testmysql.Servers(t) {
+		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
+			schemaName := s.Schema(t)
+			db := s.DBIn(t, schemaName)
+			exec := func(sql string) {
+				t.Helper()
+				if _, err := db.ExecContext(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exec("CREATE TABLE t (a CHAR(10), b INT, v BLOB, PRIMARY KEY (a, b))")
+			exec("INSERT INTO t VALUES ('x', 1, NULL), ('x', 2, 'old')")
+			d := runDaemon(t, s.DSN, schemaName+".t")
+			table := schemaName + ".t"
+			explain := func(key ...string) *admin.Explanation {
+				t.Helper()
+				e, err := d.Explain(table, key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return e
+			}
+			e := explain("x", "1")
+			if e.State != "live" || e.AnsweredBy != "memory" || e.KeyIndex != "PRIMARY" || len(e.Columns) != 3 || e.Columns[1].Name != "b" ||
+				e.Row == nil || e.Row.Origin != "snapshot" || e.Row.Values["v"] != nil || *e.Row.Values["a"] != "x" {
+				t.Errorf("a row of the snapshot: %+v, %+v", e, e.Row)
+			}
+			before := time.Now()
+			exec("UPDATE t SET v = x'ff00' WHERE b = 2")
+			d.eventually("the update is applied", func() bool { return explain("X", "2").Row.Origin == "stream" })
+			e = explain("x", "2")
+			executed := e.Applied.GTID
+			var contained bool
+			if s.Flavor == testmysql.MySQL {
+				if err := db.QueryRowContext(t.Context(), "SELECT GTID_SUBSET(?, ?)", e.Row.GTID, executed).Scan(&contained); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				contained = strings.Count(e.Row.GTID, "-") == 2
+			}
+			if !contained || e.Row.CommittedAt == nil || e.Row.CommittedAt.Before(before.Add(-2*time.Second)) || e.Row.AppliedAt.Before(before) ||
+				*e.Row.Values["v"] != "\uFFFD\x00" || e.Row.Version != uint64(e.Row.Epoch)<<48|e.Row.Seq {
+				t.Errorf("a row of the stream: %+v", e.Row)
+			}
+			if e = explain("y", "1"); e.Row != nil || e.AnsweredBy != "memory" {
+				t.Errorf("no row: %+v", e)
+			}
+			if e = explain(); e.Row != nil || e.State != "live" {
+				t.Errorf("the table: %+v", e)
+			}
+			if err := d.generation(schema.Name{Schema: schemaName, Table: "t"}).Apply(
+				[]rowcodec.Change{{Before: append(rowcodec.Row{}, d.rowOf(table, "x", "2")...)}}, d.follower.Position().Version); err != nil {
+				t.Fatal(err)
+			}
+			if r := d.verify(admin.VerifyRequest{Repair: true}); r.Mended != 1 {
+				t.Errorf("repair: %+v", r)
+			}
+			if e = explain("x", "2"); e.Row == nil || e.Row.Origin != "repair" {
+				t.Errorf("a mended row: %+v", e.Row)
+			}
+			for text, key := range map[string][]string{"no": nil, table: {"x"}} {
+				if _, err := d.Explain(text, key); !errors.Is(err, admin.ErrBadRequest) {
+					t.Errorf("%s %q: %v", text, key, err)
+				}
+			}
+			if _, err := d.Explain(schemaName+".none", nil); !errors.Is(err, admin.ErrNotFound) {
+				t.Errorf("an unknown table: %v", err)
+			}
+		})
+	}
+}
+
+// rowOf is the row of a key in memory.
+func (r running) rowOf(table string, key ...string) rowcodec.Row {
+	r.t.Helper()
+	name, err := exactName(table)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	values := make([][]byte, len(key))
+	for i := range key {
+		values[i] = []byte(key[i])
+	}
+	x, err := r.store.Table(name).Explain(values)
+	if err != nil || !x.Found {
+		r.t.Fatalf("%s %q: found %v, error %v", table, key, x.Found, err)
+	}
+	return x.Row
+}

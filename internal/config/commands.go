@@ -69,6 +69,59 @@ func finishVerify(cmd Command, _ origins) error {
 	return nil
 }
 
+// Explain asks a running Serve what its cache knows of a table and of a row.
+type Explain struct {
+	// Admin is the daemon's admin port.
+	Admin Address
+	// Table is schema.table.
+	Table string
+	// Key are the values of the row-identity key; none for the table alone.
+	Key []string
+	// JSON prints for programs instead of people.
+	JSON bool
+}
+
+// Name is "explain".
+func (*Explain) Name() string { return "explain" }
+
+func newExplain() (Command, []*option) {
+	x := &Explain{Admin: Address{"tcp", "127.0.0.1:8911"}}
+	return x, []*option{
+		{name: "admin", metavar: "ADDR", value: &x.Admin, help: "Admin port of the running daemon: host:port or unix:/path."},
+		{name: "row", metavar: "SCHEMA.TABLE:KEY", argument: true, value: rowValue{x}, help: "The table and the row's key, if that is one column. --row may be left out."},
+		{name: "table", metavar: "SCHEMA.TABLE", value: textValue{&x.Table}, help: "The table."},
+		{
+			name: "key", metavar: "VALUE", several: true, value: textsValue{&x.Key},
+			help: "The row's key; repeated for each column of the key, in its order. Without it, the table alone.",
+		},
+		{name: "json", value: switchValue{&x.JSON}, help: "Print JSON."},
+	}
+}
+
+func finishExplain(cmd Command, _ origins) error {
+	x := cmd.(*Explain)
+	switch {
+	case x.Admin.Off():
+		return fmt.Errorf("explain: --admin: want host:port or unix:/path of the running daemon's admin port")
+	case x.Table == "":
+		return fmt.Errorf("explain: no table is given: want schema.table:key, or --table and --key")
+	}
+	return nil
+}
+
+// rowValue is schema.table:key, or schema.table.
+type rowValue struct{ x *Explain }
+
+func (v rowValue) set(text string) error {
+	table, key, keyed := strings.Cut(text, ":")
+	v.x.Table = table
+	if keyed {
+		v.x.Key = []string{key}
+	}
+	return nil
+}
+func (v rowValue) String() string { return "" }
+
 // textsValue collects texts as they are. The option's first value replaces the default.
 type textsValue struct{ p *[]string }
 
@@ -243,6 +296,12 @@ var commands = append([]*command{
 		about: "verify asks the daemon to compare, while clients and writers go on. It exits with 0 when all rows that could be\n" +
 			"compared agree, 1 when some did not, mended or not.",
 		example: "binlogcache verify --table app.user --repair",
+	},
+	{
+		name: "explain", make: newExplain, finish: finishExplain,
+		summary: "tell what the cache of a running daemon knows of a table and of a row, and how it came to know it",
+		about:   "explain shows a row as memory has it, with the transaction that wrote it, when that was committed and applied.",
+		example: "binlogcache explain app.user:42",
 	},
 	{
 		name: "demo", make: newDemo,

@@ -29,6 +29,9 @@ func (c *command) help() string {
 	if len(options) > 0 {
 		b.WriteString(" [flags]")
 	}
+	if o := argumentOf(options); o != nil {
+		b.WriteString(" [" + o.metavar + "]")
+	}
 	b.WriteString("\n\n")
 	about := c.about
 	if about == "" {

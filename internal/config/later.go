@@ -40,10 +40,4 @@ var laterCommands = []*command{
 		example: "binlogcache triggers generate --spec counters.yaml",
 		later:   "write the triggers by hand until then: the tables they fill are cached like any other",
 	},
-	{
-		name:    "explain",
-		summary: "tell what the cache knows about a key (later)",
-		example: "binlogcache explain --table app.user --key 1",
-		later:   "the tables' states stand in /api/v1/status",
-	},
 }

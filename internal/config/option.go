@@ -22,6 +22,8 @@ type option struct {
 	several bool
 	// flagOnly options are not read from the file.
 	flagOnly bool
+	// argument options may be given without their name, as the command's one argument.
+	argument bool
 }
 
 func (o *option) env() string {
@@ -87,6 +89,10 @@ func readFlags(c *command, options []*option, args []string) (origins, error) {
 	given := make(origins)
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
+		if o := argumentOf(options); o != nil && !strings.HasPrefix(arg, "-") && given[o.name] == nil {
+			given[o.name] = &origin{layer: layerFlag, place: o.metavar, values: []string{arg}}
+			continue
+		}
 		if !strings.HasPrefix(arg, "-") {
 			return nil, fmt.Errorf("unexpected argument %q: everything is given by flags; see binlogcache %s --help", arg, c.name)
 		}
@@ -121,6 +127,16 @@ func readFlags(c *command, options []*option, args []string) (origins, error) {
 		given[o.name] = &origin{layer: layerFlag, place: "--" + o.name, values: []string{text}}
 	}
 	return given, nil
+}
+
+// argumentOf returns the option that may be given without its name, or nil.
+func argumentOf(options []*option) *option {
+	for _, o := range options {
+		if o.argument {
+			return o
+		}
+	}
+	return nil
 }
 
 // flagName is the flag as far as it may be shown: its value could be a secret.

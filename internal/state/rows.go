@@ -1,0 +1,207 @@
+package state
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// A file of rows is a head and blocks. A block is the length of its payload, the number of its rows, the checksum of both
+// and the payload, and the payload: each row's length as a uvarint, and the row. A block without rows is the last: its
+// payload is the number of all rows. All numbers are little-endian.
+const (
+	rowsMagic   = "blcrows\x01"
+	headBytes   = 12
+	blockBytes  = 256 << 10 // aimed at
+	mostBlock   = 1 << 31   // a row that is longer can't be
+	lastPayload = 8
+)
+
+// TableWriter writes the rows of one table.
+type TableWriter struct {
+	round *Round
+	def   *schema.Table
+	name  string
+	file  *os.File
+	block []byte // payload
+	rows  uint32
+	total uint64
+}
+
+// Table begins the file of a table's rows. The writer must be closed, or dropped.
+func (r *Round) Table(def *schema.Table) (*TableWriter, error) {
+	w := &TableWriter{round: r, def: def, name: "rows-" + r.image + "-" + strconv.Itoa(len(r.all))}
+	var err error
+	if w.file, err = os.OpenFile(filepath.Join(r.dir.path, w.name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, err
+	}
+	if _, err = w.file.Write(rowsHead(r.image, len(r.all))); err != nil {
+		w.Drop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// rowsHead ties a file to its image and to its place in the manifest.
+func rowsHead(image string, place int) []byte {
+	b := append([]byte(rowsMagic), image...)
+	return binary.LittleEndian.AppendUint32(b, uint32(place))
+}
+
+// Add writes a row, which is copied.
+func (w *TableWriter) Add(row rowcodec.Row) error {
+	if len(w.block) > 0 && len(w.block)+len(row) > blockBytes {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	w.block = binary.AppendUvarint(w.block, uint64(len(row)))
+	w.block = append(w.block, row...)
+	w.rows++
+	w.total++
+	return nil
+}
+
+func (w *TableWriter) flush() error {
+	if w.rows == 0 {
+		return nil
+	}
+	err := w.write(w.block, w.rows)
+	w.block, w.rows = w.block[:0], 0
+	return err
+}
+
+func (w *TableWriter) write(payload []byte, rows uint32) error {
+	var head [headBytes]byte
+	binary.LittleEndian.PutUint32(head[0:], uint32(len(payload)))
+	binary.LittleEndian.PutUint32(head[4:], rows)
+	binary.LittleEndian.PutUint32(head[8:], blockSum(head[:8], payload))
+	if _, err := w.file.Write(head[:]); err != nil {
+		return err
+	}
+	_, err := w.file.Write(payload)
+	return err
+}
+
+func blockSum(head, payload []byte) uint32 {
+	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
+}
+
+// Close ends the file, and makes the table part of the image. After an error it is not.
+func (w *TableWriter) Close() error {
+	err := w.flush()
+	if err == nil {
+		err = w.write(binary.LittleEndian.AppendUint64(nil, w.total), 0)
+	}
+	if err == nil {
+		err = w.file.Sync()
+	}
+	if err = errors.Join(err, w.file.Close()); err != nil {
+		return errors.Join(err, os.Remove(w.file.Name()))
+	}
+	w.round.all = append(w.round.all, tableManifest{Def: w.def, File: w.name, Rows: w.total})
+	return nil
+}
+
+// Drop removes the file: the table is no part of the image.
+func (w *TableWriter) Drop() {
+	// Where these fail, the next round cleans up.
+	_ = w.file.Close()
+	_ = os.Remove(w.file.Name())
+}
+
+// Read gives all rows to fn, some at a time, in the order in which they were written. Their memory may be used again
+// after fn has returned. An error of what is read wraps ErrDamaged; rows that were given before it must not be used then.
+func (t *Table) Read(fn func(rows []rowcodec.Row) error) error {
+	f, err := os.Open(t.path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return readRows(bufio.NewReaderSize(f, 1<<20), info.Size(), t, fn)
+}
+
+// readRows is Read on a stream of that size.
+func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) error) error {
+	damaged := func(format string, args ...any) error {
+		return fmt.Errorf("%w: rows of %s: %s", ErrDamaged, t.Def.FullName(), fmt.Sprintf(format, args...))
+	}
+	want := rowsHead(t.image, t.place)
+	head := make([]byte, len(want))
+	if _, err := io.ReadFull(r, head); err != nil {
+		return damaged("%v", err)
+	}
+	if string(head) != string(want) {
+		return damaged("the file belongs to another image")
+	}
+	var payload []byte
+	var rows []rowcodec.Row
+	var total uint64
+	for {
+		var head [headBytes]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return damaged("the end is missing: %v", err)
+		}
+		n, count := binary.LittleEndian.Uint32(head[0:]), binary.LittleEndian.Uint32(head[4:])
+		if int64(n) > size || n > mostBlock {
+			return damaged("a block of %d bytes", n)
+		}
+		if cap(payload) < int(n) {
+			payload = make([]byte, n)
+		}
+		payload = payload[:n]
+		if _, err := io.ReadFull(r, payload); err != nil {
+			return damaged("the end is missing: %v", err)
+		}
+		if blockSum(head[:8], payload) != binary.LittleEndian.Uint32(head[8:]) {
+			return damaged("a checksum is wrong")
+		}
+		if count == 0 {
+			if n != lastPayload || binary.LittleEndian.Uint64(payload) != total || total != t.Rows {
+				return damaged("%d rows where %d should be", total, t.Rows)
+			}
+			return nil
+		}
+		var err error
+		if rows, err = splitRows(rows[:0], payload, len(t.Def.Columns)); err != nil {
+			return damaged("%v", err)
+		}
+		if len(rows) != int(count) {
+			return damaged("%d rows in a block where %d should be", len(rows), count)
+		}
+		total += uint64(count)
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+}
+
+// splitRows cuts a payload into its rows, which alias it.
+func splitRows(rows []rowcodec.Row, payload []byte, columns int) ([]rowcodec.Row, error) {
+	for len(payload) > 0 {
+		n, width := binary.Uvarint(payload)
+		if width <= 0 || n > uint64(len(payload)-width) {
+			return nil, errors.New("a row is cut off")
+		}
+		row := rowcodec.Row(payload[width : width+int(n)])
+		if err := row.Check(columns); err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+		payload = payload[width+int(n):]
+	}
+	return rows, nil
+}
