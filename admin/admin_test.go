@@ -31,7 +31,7 @@ func sample() *reporter {
 	pass := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return &reporter{status: Status{
 		Version: "v1.2.3", UptimeS: 61,
-		Source:  SourceStatus{Flavor: "mysql", Version: "8.4.6", Address: "127.0.0.1:3306", Connected: true},
+		Source:  SourceStatus{Flavor: "mysql", Version: "8.4.6", Address: "127.0.0.1:3306", Connected: true, Candidates: []string{"127.0.0.1:3306"}},
 		Applied: Position{GTID: "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5", File: "binlog.000002", Pos: 1234, Seq: 5},
 		Lag:     Lag{EventAgeMS: &event, HeartbeatAgeMS: &heartbeat},
 		Tables: []TableStatus{{
@@ -103,7 +103,7 @@ func TestStatusNames(t *testing.T) {
 	const want = `{"applied":{"file":"binlog.000002","gtid":"3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5","pos":1234,"seq":5},` +
 		`"lag":{"event_age_ms":3,"heartbeat_age_ms":450},"memory":{"limit":1073741824,"used":1100},` +
 		`"reads":{"handlersocket":{"database":1,"memory":7},"memcached":{"database":0,"memory":4}},` +
-		`"source":{"address":"127.0.0.1:3306","connected":true,"flavor":"mysql","version":"8.4.6"},` +
+		`"source":{"address":"127.0.0.1:3306","candidates":["127.0.0.1:3306"],"connected":true,"failovers":0,"flavor":"mysql","version":"8.4.6"},` +
 		`"tables":[{"index_bytes":100,"mode":"full","name":"app.user","reason":"","row_bytes":1000,"rows":10,` +
 		`"snapshot_done_rows":9,"snapshot_total_rows":9,"state":"live"}],"uptime_s":61,` +
 		`"verification":{"differences":{"extra":1},"last_pass":"2026-01-02T03:04:05Z","mended":1,"passes":3,"rows":99},"version":"v1.2.3"}`

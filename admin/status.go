@@ -33,6 +33,14 @@ type SourceStatus struct {
 	Address string `json:"address"`
 	// Connected tells whether the binlog is being received.
 	Connected bool `json:"connected"`
+	// Trouble is why it is not being received; empty while it is.
+	Trouble string `json:"trouble,omitempty"`
+	// Tried is the candidate that is tried at present; empty while one is followed.
+	Tried string `json:"tried,omitempty"`
+	// Candidates are all addresses in the order of the configuration.
+	Candidates []string `json:"candidates"`
+	// Failovers counts the turns from one candidate to another.
+	Failovers uint64 `json:"failovers"`
 }
 
 // Position is how far the binlog has been applied.

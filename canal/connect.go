@@ -35,7 +35,7 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	s := &stream{f: f, ctx: ctx, goal: src.end, positionless: src.positionless()}
 	defer s.close()
 	o := streamOptions{
-		source: f.cfg.Source, serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
+		source: f.source.Load(), serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
 		silent: func() { cancel(errSilent) }, found: &s.found,
 	}
 	syncer, streamer, err := openStream(ctx, src, o, s)
@@ -49,7 +49,7 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	f.heard.Store(now)
 	f.lastEvent.Store(now)
 	f.state.set(func(st *state) { st.connected, st.trouble = true, "" })
-	f.log.Info("following", "source", f.cfg.Source.String(), "flavor", src.flavor, "version", src.version,
+	f.log.Info("following", "source", f.source.Load().String(), "flavor", src.flavor, "version", src.version,
 		"applied", f.pos.mark().applied)
 
 	var watcher sync.WaitGroup
@@ -169,7 +169,7 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, sr
 			return
 		}
 		applied, at := f.pos.state()
-		now, lack, err := f.look(ctx, applied, at, src.identity)
+		now, lacking, err := f.look(ctx, applied, at, src.identity)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -183,8 +183,8 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, sr
 				return
 			}
 			continue
-		case lack != "":
-			cancel(&failure{reason: ReasonReplaced, err: errors.New(lack), anew: true})
+		case lacking != (lack{}):
+			cancel(&failure{reason: ReasonReplaced, err: errors.New(lacking.reason), anew: true})
 			return
 		case now.unlogged:
 			// Replication can begin at any time; what it has brought since is in no event.
@@ -207,10 +207,10 @@ func (f *Follower) watch(ctx context.Context, cancel context.CancelCauseFunc, sr
 }
 
 // look is inspectFor over a connection of its own, which leads to where the source's address leads now.
-func (f *Follower) look(ctx context.Context, applied gtidSet, at coordinate, identity string) (*source, string, error) {
-	c, err := sqltext.Dial(ctx, f.cfg.Source)
+func (f *Follower) look(ctx context.Context, applied gtidSet, at coordinate, identity string) (*source, lack, error) {
+	c, err := sqltext.Dial(ctx, f.source.Load())
 	if err != nil {
-		return nil, "", err
+		return nil, lack{}, err
 	}
 	defer c.Close()
 	return inspectFor(ctx, c, applied, at, identity)

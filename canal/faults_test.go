@@ -112,9 +112,14 @@ func (p *proxy) cut() {
 
 // through leads a configuration's connections over the proxy.
 func (p *proxy) through(cfg *Config) {
-	source := *cfg.Source
-	source.Address = p.listener.Addr().String()
-	cfg.Source = &source
+	cfg.Source = p.of(cfg.Source)
+}
+
+// of is a server's configuration with the proxy's address.
+func (p *proxy) of(source *sqltext.Config) *sqltext.Config {
+	own := *source
+	own.Address = p.listener.Addr().String()
+	return &own
 }
 
 func address(t *testing.T, s testmysql.Server) string {

@@ -3,7 +3,6 @@ package canal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -19,6 +18,15 @@ import (
 type Config struct {
 	// Source is the server. The account needs SELECT on the followed tables, REPLICATION SLAVE and REPLICATION CLIENT.
 	Source *sqltext.Config
+	// Fallbacks are tried in turn when the server that is followed is lost. One of them goes on by GTID where the last one
+	// was, without a loss; or, where none can, all tables are loaded anew from one. They must be of the same flavor.
+	Fallbacks []*sqltext.Config
+	// Patience is how long the server that is followed may be away before the others are tried. 0 means 5 s.
+	Patience time.Duration
+	// Led, where it is not nil, is called when the follower turns to a server, the first one included, with a configuration
+	// for connections that lead to that very server or fail with sqltext.ErrOtherServer. It is to be quick: nothing is
+	// followed meanwhile.
+	Led func(source *sqltext.Config)
 	// Tables are the tables to follow, those to come included.
 	Tables schema.Patterns
 	Sink   Sink
@@ -64,6 +72,9 @@ type Follower struct {
 	pos    tracker
 	gate   gate
 
+	// candidates are Run's; source is the one of them that is followed or tried.
+	candidates candidates
+	source     atomic.Pointer[sqltext.Config]
 	pool       atomic.Pointer[sqltext.Pool]
 	loaderWake chan struct{}
 	// relist asks for a search for new tables; recheckAbsent, for those that were not there, which may be seen now.
@@ -127,8 +138,9 @@ func New(cfg Config) (*Follower, error) {
 	f := &Follower{
 		cfg: cfg, log: cfg.Logger, gate: make(gate, 1), loaderWake: make(chan struct{}, 1),
 		tables: registry{tables: map[schema.Name]*table{}}, watchEvery: defaultWatch, mostRows: maxChunk,
-		warned: map[string]bool{}, made: map[string]uint32{},
+		warned: map[string]bool{}, made: map[string]uint32{}, candidates: newCandidates(&cfg),
 	}
+	f.source.Store(cfg.Source)
 	// Versions of one process must not look like those of the one before it.
 	f.pos.epoch = uint16(rand.UintN(1 << 15))
 	f.state.reconnects = map[Reason]uint64{}
@@ -175,9 +187,10 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { f.runLoader(ctx) })
 
-	var pause backoff
+	c := &f.candidates
 	started, anew, unreadable := false, true, 0
 	for {
+		f.source.Store(c.all[c.at])
 		seq, begin := f.pos.mark().seq, time.Now()
 		adopted, came, err := f.follow(ctx, anew)
 		if ctx.Err() != nil {
@@ -187,23 +200,23 @@ func (f *Follower) Run(ctx context.Context) error {
 		if !errors.As(err, &end) {
 			end = &failure{reason: ReasonBug, err: err}
 		}
-		started = started || came
+		if came {
+			started = true
+			c.followed()
+		}
 		anew = anew && !adopted
 		if f.pos.mark().seq != seq {
-			pause, unreadable = backoff{}, 0
+			c.pause, unreadable = backoff{}, 0
 		}
 		if time.Since(begin) > steadyTime {
-			pause = backoff{}
+			c.pause = backoff{}
 		}
 		if end.reason == ReasonUnreadable {
 			if unreadable++; unreadable >= unreadableTries {
 				end.anew, unreadable = true, 0
 			}
 		}
-		if len(end.mend) > 0 && !started {
-			return joinProblems(end.mend)
-		}
-		if end.reason == ReasonSettings {
+		if end.reason == ReasonSettings && c.at == c.home {
 			// What is written to the log meanwhile can't be relied on.
 			anew = true
 			f.suspendAll("the source's settings do not allow it to be followed: " + end.err.Error())
@@ -217,8 +230,13 @@ func (f *Follower) Run(ctx context.Context) error {
 			s.trouble = end.Error()
 			s.reconnects[end.reason]++
 		})
-		wait := pause.next()
-		f.log.Warn("not following", "reason", string(end.reason), "err", end.err, "next_try", wait.Round(time.Millisecond).String())
+		tried := c.all[c.at].Address
+		wait := c.failed(end)
+		if problems := c.hopeless(); len(problems) > 0 && !started {
+			return joinProblems(problems)
+		}
+		f.log.Warn("not following", "source", tried, "reason", string(end.reason), "err", end.err,
+			"next_source", c.all[c.at].Address, "next_try", wait.Round(time.Millisecond).String())
 		if err := sleep(ctx, wait); err != nil {
 			return nil
 		}
@@ -242,24 +260,30 @@ func (f *Follower) suspendAll(reason string) {
 // follow is the life of one connection. adopted says that the place from which to follow is settled, came that the log was
 // read from there.
 func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, err error) {
-	conn, err := sqltext.Dial(ctx, f.cfg.Source)
+	cfg := f.source.Load()
+	conn, err := sqltext.Dial(ctx, cfg)
 	if err != nil {
 		return false, false, dialFailure(err, false)
 	}
 	defer conn.Close()
 	applied, at := f.pos.state()
+	var was *source
+	f.state.set(func(s *state) { was = s.source })
 	identity := ""
-	f.state.set(func(s *state) {
-		if s.source != nil {
-			identity = s.source.identity
-		}
-	})
-	src, lack, err := inspectFor(ctx, conn, applied, at, identity)
+	if was != nil {
+		identity = was.identity
+	}
+	src, lacking, err := inspectFor(ctx, conn, applied, at, identity)
 	if err != nil {
 		return false, false, dialFailure(err, true)
 	}
-	if lack == "" && src.identity == identity {
-		if lack, err = src.otherHistory(ctx, conn, applied, at); err != nil {
+	if len(f.candidates.all) > 1 {
+		if err := unfit(was, src); err != nil {
+			return false, false, &failure{reason: ReasonUnfit, err: err}
+		}
+	}
+	if lacking == (lack{}) && src.identity == identity {
+		if lacking, err = src.otherHistory(ctx, conn, applied, at); err != nil {
 			return false, false, dialFailure(err, true)
 		}
 	}
@@ -273,12 +297,15 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 			f.log.Warn(p.Text, "mend", p.Mend)
 		}
 	}
+	if lacking != (lack{}) && !anew && f.candidates.waitFor(src, src.identity == identity, lacking) {
+		return false, false, &failure{reason: ReasonBehind, err: errors.New(lacking.reason)}
+	}
 	serverID := f.cfg.ServerID
 	if serverID == 0 {
 		serverID = freeServerID(ctx, conn)
 	}
 	conn.Close()
-	f.adopt(src, lack, anew)
+	f.adopt(cfg, src, was, lacking, anew)
 	came, err = f.stream(ctx, src, serverID)
 	return true, came, err
 }
@@ -291,40 +318,60 @@ func dialFailure(err error, loggedIn bool) error {
 	return &failure{reason: ReasonNetwork, err: err}
 }
 
-// adopt decides whether the stream goes on where it was, or begins anew with all tables. lack is why it can't go on.
-func (f *Follower) adopt(src *source, lack string, anew bool) {
-	var was source
-	f.state.set(func(s *state) {
-		if s.source != nil {
-			was = *s.source
-		}
-		s.source = src
-	})
-	if was.identity != src.identity {
-		f.lead(src)
+// adopt turns to a server, and decides whether the stream goes on where it was, or begins anew with all tables.
+func (f *Follower) adopt(cfg *sqltext.Config, src, was *source, lacking lack, anew bool) {
+	identity := ""
+	if was != nil {
+		identity = was.identity
 	}
 	reason := "the follower starts"
 	switch {
-	case was.identity == "":
+	case was == nil:
 		anew = true
 	case anew:
 		reason = "the place in the source's log was given up"
-	case lack != "":
-		anew, reason = true, lack
-		f.log.Warn("all tables are loaded anew", "reason", lack)
+	case lacking != (lack{}):
+		anew, reason = true, lacking.reason
+		f.log.Warn("all tables are loaded anew", "source", cfg.Address, "reason", reason)
 	}
 	if anew {
-		f.restart(src, reason)
+		// Before anything is answered by the other server, which may be behind.
+		for _, t := range f.tables.all() {
+			f.suspendChanged(t, reason)
+		}
+	}
+	var from *sqltext.Config
+	f.state.set(func(s *state) {
+		from = s.led
+		s.source, s.led = src, cfg
+	})
+	other := identity != src.identity
+	if from != nil && from != cfg {
+		f.counts.failovers.Add(1)
+		f.log.Warn("another source takes over", "was", from.Address, "is", cfg.Address, "same_server", !other, "tables_are_loaded_anew", anew)
+	} else if was != nil && other {
+		f.log.Warn("the source is another server now", "was", identity, "is", src.identity)
+	}
+	if other || from != cfg {
+		f.lead(cfg, src)
+	}
+	if other {
+		clear(f.made)
+		f.pos.leave(src.end)
+	}
+	if anew {
+		f.restart(src)
 		return
 	}
-	if was.identity != src.identity {
-		f.log.Warn("the source is another server now", "was", was.identity, "is", src.identity)
-		// What the other server has shown to loads under way need not be what this one has.
+	if other {
+		// What the other server has shown to loads under way need not be what this one has. Nor need definitions be, that
+		// were read for clients.
 		for _, t := range f.tables.all() {
 			if t.loading() {
 				f.reload(t, "the source is another server now")
 			}
 		}
+		f.cfg.Sink.SchemaChanged("", "")
 	}
 	if was.vars["innodb_native_foreign_keys"] != src.vars["innodb_native_foreign_keys"] {
 		// Which tables can be kept depends on it.
@@ -334,35 +381,8 @@ func (f *Follower) adopt(src *source, lack string, anew bool) {
 	}
 }
 
-// lead makes all further connections lead to that very server.
-func (f *Follower) lead(src *source) {
-	cfg := *f.cfg.Source
-	before := cfg.Init
-	cfg.Init = func(ctx context.Context, c *sqltext.Conn) error {
-		if before != nil {
-			if err := before(ctx, c); err != nil {
-				return err
-			}
-		}
-		// A server may have READ UNCOMMITTED for its default.
-		if err := c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
-			return err
-		}
-		return checkIdentity(ctx, c, src.identity)
-	}
-	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables.
-	if old := f.pool.Swap(sqltext.NewPool(&cfg, 2*f.cfg.Loads+2+1, f.log)); old != nil {
-		old.Close()
-	}
-	clear(f.made)
-	f.pos.leave(src.end)
-}
-
-// restart gives up everything and begins at the end of the source's log.
-func (f *Follower) restart(src *source, reason string) {
-	for _, t := range f.tables.all() {
-		f.suspendChanged(t, reason)
-	}
+// restart begins at the end of the source's log with all tables, which are suspended.
+func (f *Follower) restart(src *source) {
 	f.prepared = prepared{}
 	clear(f.made)
 	f.cfg.Sink.SchemaChanged("", "")
@@ -372,20 +392,6 @@ func (f *Follower) restart(src *source, reason string) {
 	if f.wildcards {
 		f.requestList()
 	}
-}
-
-// checkIdentity refuses a connection to another server.
-func checkIdentity(ctx context.Context, c *sqltext.Conn, want string) error {
-	sql := "SELECT @@server_uuid"
-	if c.Flavor() == schema.FlavorMariaDB {
-		sql = "SELECT CONCAT(@@server_id, '@', @@hostname, ':', @@port)"
-	}
-	return c.Query(ctx, sql, func(v [][]byte) error {
-		if string(v[0]) != want {
-			return fmt.Errorf("%w: %s in place of %s", errOtherServer, v[0], want)
-		}
-		return nil
-	})
 }
 
 // Position says how far the source's log has been applied.

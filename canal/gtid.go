@@ -122,6 +122,18 @@ func (s gtidSet) containsAll(o gtidSet) bool {
 	return false
 }
 
+// behind reports that the MariaDB position o is known to be further than this one in some domain. Numbers of different
+// servers tell nothing about their order.
+func (s gtidSet) behind(o gtidSet) bool {
+	for domain, their := range o.maria.Sets {
+		our, ok := s.maria.Sets[domain]
+		if !ok || our.ServerID == their.ServerID && our.SequenceNumber < their.SequenceNumber {
+			return true
+		}
+	}
+	return false
+}
+
 // touches reports that adding g can make the set contain more of o.
 func (g gtid) touches(o gtidSet) bool {
 	if o.maria != nil {

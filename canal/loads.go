@@ -16,8 +16,6 @@ import (
 var (
 	// errSuperseded ends a load that a newer cause has made pointless.
 	errSuperseded = errors.New("overtaken by a newer cause")
-	// errOtherServer is a connection that leads to another server than the stream.
-	errOtherServer = errors.New("the connection leads to another server than the stream")
 )
 
 // How long a table stays refused for a reason that no definition shows: a missing privilege, or one of the Sink. The

@@ -31,8 +31,10 @@ type source struct {
 	// end is the log's end, filters whether it leaves schemas out.
 	end     coordinate
 	filters string
-	// files are the sizes of the log's files.
-	files map[string]uint64
+	// files are the sizes of the log's files; oldest is the position before all that MariaDB's have, unset where that can't
+	// be told.
+	files  map[string]uint64
+	oldest gtidSet
 	// unlogged is set for a replica that keeps what it replicates out of its own log.
 	unlogged bool
 }
@@ -81,7 +83,11 @@ func inspect(ctx context.Context, c *sqltext.Conn) (*source, error) {
 		return nil, err
 	}
 	s.files = map[string]uint64{}
+	first := ""
 	err = c.Query(ctx, "SHOW BINARY LOGS", func(v [][]byte) error {
+		if first == "" {
+			first = string(v[0])
+		}
 		size, err := strconv.ParseUint(string(v[1]), 10, 64)
 		s.files[string(v[0])] = size
 		return err
@@ -89,7 +95,25 @@ func inspect(ctx context.Context, c *sqltext.Conn) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the source's log files: %w", err)
 	}
-	return s, nil
+	if s.flavor == schema.FlavorMariaDB {
+		s.oldest, err = gtidAt(ctx, c, coordinate{first, logFileHead})
+		if sqltext.ServerCode(err) != 0 {
+			err = nil // a file that has just been purged, or a server that can't tell: the stream will
+		}
+	}
+	return s, err
+}
+
+// gtidAt is the position at a place of MariaDB's log; unset when no event begins there.
+func gtidAt(ctx context.Context, c *sqltext.Conn, at coordinate) (set gtidSet, err error) {
+	sql := fmt.Sprintf("SELECT BINLOG_GTID_POS('%s', %d)", strings.ReplaceAll(at.file, "'", "''"), at.pos)
+	err = c.Query(ctx, sql, func(v [][]byte) (err error) {
+		if v[0] != nil {
+			set, err = parseGTIDs(schema.FlavorMariaDB, string(v[0]))
+		}
+		return err
+	})
+	return set, err
 }
 
 func (s *source) readSets(ctx context.Context, c *sqltext.Conn) error {
@@ -149,25 +173,32 @@ func replicatesUnlogged(ctx context.Context, c *sqltext.Conn, vars map[string]st
 // catchUp is how long MySQL is given to put transactions into its executed set that its log has shown already.
 const catchUp = 2 * time.Second
 
-// inspectFor looks at the server and says why the stream can't go on after the applied set at that place of the log, or
-// nothing. Both must have been taken before; the place is one in the log of the server of that identity.
-func inspectFor(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordinate, identity string) (src *source, lack string, err error) {
+// lack is why a stream can't go on after what was applied. The zero value says that it can.
+type lack struct {
+	reason string
+	// purged says that it is only for want of log files: the server has what was applied.
+	purged bool
+}
+
+// inspectFor looks at the server and says why the stream can't go on after the applied set at that place of the log. Both
+// must have been taken before; the place is one in the log of the server of that identity.
+func inspectFor(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordinate, identity string) (src *source, lacking lack, err error) {
 	if src, err = inspect(ctx, c); err != nil || applied == (gtidSet{}) || src.vars["log_bin"] != "ON" {
-		return src, "", err
+		return src, lack{}, err
 	}
 	if src.identity != identity {
 		at = coordinate{}
 	}
-	if lack = src.lacks(applied, at); lack == "" || applied.my == nil {
-		return src, lack, nil
+	if lacking = src.lacks(applied, at); lacking == (lack{}) || applied.my == nil || src.flavor != schema.FlavorMySQL {
+		return src, lacking, nil
 	}
 	// The log is written before the executed set.
 	sql := fmt.Sprintf("SELECT WAIT_FOR_EXECUTED_GTID_SET('%s', %v)", applied, catchUp.Seconds())
 	if err := c.Exec(ctx, sql); err != nil {
-		return nil, "", err
+		return nil, lack{}, err
 	}
 	if src, err = inspect(ctx, c); err != nil {
-		return nil, "", err
+		return nil, lack{}, err
 	}
 	return src, src.lacks(applied, at), nil
 }
@@ -176,42 +207,34 @@ func inspectFor(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordi
 // was reset and has grown beyond that place has the same numbers for other transactions. MariaDB finds the transactions
 // before a place in its files; MySQL tells whether an event begins there. What looks the same to MySQL by chance shows by
 // the time at which the file was made, see stream.describe.
-func (s *source) otherHistory(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordinate) (lack string, err error) {
+func (s *source) otherHistory(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordinate) (lacking lack, err error) {
 	if _, ok := s.files[at.file]; !ok {
-		return "", nil // a file that is gone: the stream will tell
+		return lack{}, nil // a file that is gone: the stream will tell
 	}
-	lack = fmt.Sprintf("the source's log has other transactions up to %s than were applied here: it was reset or restored", at)
-	file := strings.ReplaceAll(at.file, "'", "''")
+	reason := fmt.Sprintf("the source's log has other transactions up to %s than were applied here: it was reset or restored", at)
 	if applied.maria == nil {
+		file := strings.ReplaceAll(at.file, "'", "''")
 		err = c.Query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT 1", file, at.pos), func([][]byte) error { return nil })
 		switch code := sqltext.ServerCode(err); {
 		case code == mysql.ER_ERROR_WHEN_EXECUTING_COMMAND:
-			return lack, nil
+			return lack{reason: reason}, nil
 		case code != 0:
-			return "", nil // a server that can't tell
+			return lack{}, nil // a server that can't tell
 		}
-		return "", err
+		return lack{}, err
 	}
-	same := false
-	err = c.Query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS('%s', %d)", file, at.pos), func(v [][]byte) (err error) {
-		if v[0] == nil {
-			return nil // no event begins there
-		}
-		there, err := parseGTIDs(schema.FlavorMariaDB, string(v[0]))
-		same = err == nil && there.containsAll(applied) && applied.containsAll(there)
-		return err
-	})
+	there, err := gtidAt(ctx, c, at)
 	if sqltext.ServerCode(err) != 0 {
-		return "", nil // a server that can't tell
+		return lack{}, nil // a server that can't tell
 	}
-	if err != nil || same {
-		return "", err
+	if err != nil || there.containsAll(applied) && applied.containsAll(there) {
+		return lack{}, err
 	}
-	return lack, nil
+	return lack{reason: reason}, nil
 }
 
-// lacks says why the stream can't go on after the applied set at that place of the log, or nothing.
-func (s *source) lacks(applied gtidSet, at coordinate) string {
+// lacks says why the stream can't go on after the applied set at that place of the log.
+func (s *source) lacks(applied gtidSet, at coordinate) lack {
 	held := false
 	if s.flavor == schema.FlavorMariaDB {
 		held = applied.maria != nil && s.state.contains(applied)
@@ -219,16 +242,17 @@ func (s *source) lacks(applied gtidSet, at coordinate) string {
 		held = s.start.containsAll(applied)
 	}
 	if !held {
-		return "the source does not have all transactions that were applied here: it was reset, restored or replaced, or lost the last ones in a crash"
+		return lack{reason: "the source does not have all transactions that were applied here: it was reset, restored or replaced, is behind, or lost the last ones in a crash"}
 	}
-	if s.flavor != schema.FlavorMariaDB && !applied.containsAll(s.purged) {
-		return "the source has purged log files that were not read yet"
+	purged := s.flavor == schema.FlavorMySQL && !applied.containsAll(s.purged)
+	if purged || s.oldest.maria != nil && applied.behind(s.oldest) {
+		return lack{reason: "the source has purged log files that were not read yet", purged: true}
 	}
 	// A crash can cut off the end of the log, and the numbers be given again to other transactions.
 	if size, ok := s.files[at.file]; ok && size < at.pos {
-		return fmt.Sprintf("the source's log file %s is shorter than what was read of it: a crash lost the end", at.file)
+		return lack{reason: fmt.Sprintf("the source's log file %s is shorter than what was read of it: a crash lost the end", at.file)}
 	}
-	return ""
+	return lack{}
 }
 
 // logEnd gives the end of the log and the filters of what is written to it.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/binlogcache/binlogcache/internal/sqltext"
 )
 
 // Reason is why a connection to the source ended.
@@ -21,6 +23,8 @@ const (
 	ReasonServerID   Reason = "server-id"   // another replica has the same server id
 	ReasonAccess     Reason = "access"      // the login is refused, or a privilege is missing
 	ReasonSettings   Reason = "settings"    // settings of the source do not allow it
+	ReasonBehind     Reason = "behind"      // a fallback does not have (yet) what was applied, or not the log after it
+	ReasonUnfit      Reason = "unfit"       // a fallback that can't take over from the server that was followed
 	ReasonUnreadable Reason = "unreadable"  // an event that can't be read
 	ReasonBug        Reason = "unspecified" // none of these
 )
@@ -29,8 +33,12 @@ const (
 type Status struct {
 	// Flavor and ServerVersion are empty until the source was reached once.
 	Flavor, ServerVersion string
-	// Address is the source's, without the password.
-	Address string
+	// Address is that of the source that was turned to last, or is to be; Tried is the one that is tried at present while
+	// none is followed. Candidates are all of them in the order of the configuration. host:port, or a socket's path.
+	Address, Tried string
+	Candidates     []string
+	// Failovers counts turns from one candidate to another.
+	Failovers uint64
 	// Connected is true while the stream runs; Trouble is why it does not, or did not last.
 	Connected bool
 	Trouble   string
@@ -55,13 +63,14 @@ type Status struct {
 }
 
 type counts struct {
-	transactions, changes, loads, loadFailures, loadsCutOff atomic.Uint64
+	transactions, changes, loads, loadFailures, loadsCutOff, failovers atomic.Uint64
 }
 
 // state is what Run tells Status.
 type state struct {
 	mu         sync.Mutex
-	source     *source
+	source     *source         // as it was seen last
+	led        *sqltext.Config // the candidate that leads to it; nil before the first
 	connected  bool
 	trouble    string
 	reconnects map[Reason]uint64
@@ -76,7 +85,8 @@ func (s *state) set(change func(*state)) {
 // Status may be called at any time.
 func (f *Follower) Status() Status {
 	st := Status{
-		Address:      f.cfg.Source.String(),
+		Address:      f.cfg.Source.Address,
+		Failovers:    f.counts.failovers.Load(),
 		Applied:      f.pos.position(),
 		Transactions: f.counts.transactions.Load(),
 		Changes:      f.counts.changes.Load(),
@@ -85,7 +95,16 @@ func (f *Follower) Status() Status {
 		LoadsCutOff:  f.counts.loadsCutOff.Load(),
 		Surveyed:     f.listsDone.Load() >= f.listsWanted.Load(),
 	}
+	for _, c := range f.candidates.all { // written by New only
+		st.Candidates = append(st.Candidates, c.Address)
+	}
 	f.state.set(func(s *state) {
+		if s.led != nil {
+			st.Address = s.led.Address
+		}
+		if !s.connected {
+			st.Tried = f.source.Load().Address
+		}
 		st.Connected, st.Trouble = s.connected, s.trouble
 		st.Reconnects = maps.Clone(s.reconnects)
 		if s.source != nil {

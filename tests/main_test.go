@@ -235,6 +235,7 @@ type status struct {
 	Source  struct {
 		Flavor, Version, Address string
 		Connected                bool
+		Failovers                int
 	} `json:"source"`
 	Applied struct {
 		GTID string `json:"gtid"`

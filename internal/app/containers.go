@@ -42,11 +42,12 @@ func settings(cfg *config.Serve) (mcserver.Settings, error) {
 
 // findContainers reads what the source says about containers, and adds what the configuration file says.
 func (d *daemon) findContainers(ctx context.Context) (mcserver.ContainerSet, error) {
-	conn, err := d.pool.Get(ctx)
+	pool := d.pool.Load()
+	conn, err := pool.Get(ctx)
 	if err != nil {
 		return mcserver.ContainerSet{}, err
 	}
-	defer d.pool.Put(conn)
+	defer pool.Put(conn)
 	set, err := mcserver.LoadContainers(ctx, conn)
 	if err != nil {
 		return mcserver.ContainerSet{}, fmt.Errorf("read containers from the source: %w", err)

@@ -60,12 +60,12 @@ func serve(ctx context.Context, cfg *config.Serve, stderr io.Writer) error {
 type daemon struct {
 	cfg      *config.Serve
 	logger   *slog.Logger
-	source   *sqltext.Config
+	sources  []*sqltext.Config // candidates, in order
 	patterns schema.Patterns
 	begun    time.Time
 
 	store    *cache.Store
-	pool     *sqltext.Pool // for what is neither following nor reading: the containers
+	pool     atomic.Pointer[sqltext.Pool] // for what is neither following nor reading: the containers
 	database *dbreader.Reader
 	router   *router.Router
 	follower *canal.Follower
@@ -88,16 +88,20 @@ type daemon struct {
 
 // newDaemon builds all parts and takes the addresses. Nothing runs yet; on an error nothing is left.
 func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*daemon, error) {
-	source, err := sqltext.ParseDSN(cfg.Sources[0].Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("--source: %w", err)
+	var sources []*sqltext.Config
+	for _, dsn := range cfg.Sources {
+		source, err := sqltext.ParseDSN(dsn.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("--source: %w", err)
+		}
+		sources = append(sources, source)
 	}
 	patterns, err := schema.ParsePatterns(strings.Join(cfg.Tables, ","))
 	if err != nil {
 		return nil, fmt.Errorf("--tables: %w", err)
 	}
 	d := &daemon{
-		cfg: cfg, logger: logger, source: source, patterns: patterns, begun: time.Now(),
+		cfg: cfg, logger: logger, sources: sources, patterns: patterns, begun: time.Now(),
 		hsReads: new(router.Counters), mcReads: new(router.Counters), containersStale: make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 	}
@@ -105,11 +109,16 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 		return nil, err
 	}
 	d.store = cache.New(cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger})
-	d.pool = sqltext.NewPool(source, 1, logger)
-	d.database = dbreader.New(source, dbreader.Config{Logger: logger})
+	d.pool.Store(sqltext.NewPool(sources[0], 1, logger))
+	// Of several sources none is asked before it is followed; a single one answers at once.
+	var first *sqltext.Config
+	if len(sources) == 1 {
+		first = sources[0]
+	}
+	d.database = dbreader.New(first, dbreader.Config{Logger: logger})
 	d.router = router.New(router.Config{Store: d.store, Database: d.database, Logger: logger})
 	d.follower, err = canal.New(canal.Config{
-		Source: source, Tables: patterns, Logger: logger,
+		Source: sources[0], Fallbacks: sources[1:], Led: d.useSource, Tables: patterns, Logger: logger,
 		Sink: &sink{store: d.store, router: d.router, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {
@@ -214,31 +223,6 @@ func (d *daemon) run(ctx context.Context) error {
 	return err
 }
 
-// checkSource tries, once the source can be reached, what the follower and the tables need. A table that was named in full
-// and can't be kept is a reason not to start: its user asked for it.
-func (d *daemon) checkSource(ctx context.Context) error {
-	for {
-		problems, err := canal.Check(ctx, d.source, d.patterns)
-		if err == nil {
-			var fatal []error
-			for _, p := range problems {
-				if p.Fatal || p.Table != "" {
-					fatal = append(fatal, p)
-				} else {
-					d.logger.Warn("source", "problem", p.Error())
-				}
-			}
-			return errors.Join(fatal...)
-		}
-		d.logger.Debug("source not checked yet", "err", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(retryInterval):
-		}
-	}
-}
-
 // close frees what newDaemon has made; nothing of it runs any more.
 func (d *daemon) close() error {
 	var errs []error
@@ -248,7 +232,7 @@ func (d *daemon) close() error {
 	d.store.Close()
 	d.router.Close()
 	d.database.Close()
-	d.pool.Close()
+	d.pool.Load().Close()
 	return errors.Join(errs...)
 }
 

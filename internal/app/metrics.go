@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/binlogcache/binlogcache/cache"
@@ -28,6 +30,8 @@ var (
 	descCommands     = desc("memcached_commands_total", "memcached commands by result; reads count once for each key.", "command", "result")
 	descErrors       = desc("read_errors_total", "Reads that neither memory nor database could answer.", "protocol")
 	descReconnects   = desc("source_disconnects_total", "Ended connections to the source, failed tries included, by reason.", "reason")
+	descFollowed     = desc("source_followed", "1 for the candidate that is followed, or was followed last; 0 for the others.", "address")
+	descFailovers    = desc("source_failovers_total", "Turns from one candidate to another.")
 	descChanges      = desc("applied_row_changes_total", "Row changes of followed tables that have been applied.")
 	descLoads        = desc("table_loads_total", "Loads of tables by how they ended.", "result")
 	descTransitions  = desc("table_transitions_total", "Changes of table states, by the new state.", "state")
@@ -39,7 +43,7 @@ var (
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
-		descCommands, descErrors, descReconnects, descChanges, descLoads, descTransitions, descBehind, descDefinitions,
+		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descDefinitions,
 	} {
 		ch <- d
 	}
@@ -76,6 +80,17 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for reason, n := range f.Reconnects {
 		counter(descReconnects, n, string(reason))
 	}
+	for i, address := range f.Candidates {
+		if slices.Contains(f.Candidates[:i], address) {
+			continue
+		}
+		followed := 0.0
+		if address == f.Address && f.Flavor != "" {
+			followed = 1
+		}
+		gauge(descFollowed, followed, address)
+	}
+	counter(descFailovers, f.Failovers)
 	counter(descChanges, f.Changes)
 	counter(descLoads, f.Loads, "live")
 	counter(descLoads, f.LoadFailures, "failed")

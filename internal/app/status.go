@@ -19,7 +19,10 @@ func (d *daemon) Status() admin.Status {
 	st := admin.Status{
 		Version: Version(),
 		UptimeS: int64(time.Since(d.begun).Seconds()),
-		Source:  admin.SourceStatus{Flavor: f.Flavor, Version: f.ServerVersion, Address: d.source.Address, Connected: f.Connected},
+		Source: admin.SourceStatus{
+			Flavor: f.Flavor, Version: f.ServerVersion, Address: f.Address, Connected: f.Connected, Trouble: f.Trouble,
+			Tried: f.Tried, Candidates: f.Candidates, Failovers: f.Failovers,
+		},
 		Applied: admin.Position{GTID: f.Applied.GTID, File: f.Applied.File, Pos: f.Applied.Pos, Seq: f.Applied.Seq},
 		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge)},
 		Reads:   admin.Reads{HandlerSocket: reads(d.hsReads), Memcached: reads(d.mcReads)},
@@ -60,7 +63,7 @@ func (d *daemon) NotReady() []string {
 	f := d.follower.Status()
 	switch {
 	case f.Flavor == "":
-		reasons = append(reasons, "the source "+d.source.Address+" has not been reached yet: "+f.Trouble)
+		reasons = append(reasons, "the source "+f.Tried+" has not been reached yet: "+f.Trouble)
 	case !f.Surveyed:
 		reasons = append(reasons, "the source's tables are being listed")
 	}

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
@@ -55,19 +56,60 @@ type Config struct {
 	Logger      *slog.Logger // nil: silence
 }
 
-// Reader searches tables of one source. It may be used by many goroutines.
+// errTurned ends what was asked of a server from which the Reader has turned to another one.
+var errTurned = errors.New("another server is read from now on")
+
+// Reader searches tables of one source at a time. It may be used by many goroutines.
 type Reader struct {
-	pool  *sqltext.Pool
-	limit time.Duration
+	cfg Config
+
+	mu     sync.Mutex
+	server *server // guarded by mu
+	closed bool    // guarded by mu
 }
 
-// New makes a Reader. It opens connections when they are needed.
+// server is what is read from until the Reader turns to another one.
+type server struct {
+	pool *sqltext.Pool // nil where there is no server yet
+	ctx  context.Context
+	turn context.CancelCauseFunc
+}
+
+// New makes a Reader. It opens connections when they are needed. With a nil source everything fails with ErrUnavailable
+// until Use.
 func New(source *sqltext.Config, c Config) *Reader {
 	if c.TimeLimit <= 0 {
 		c.TimeLimit = DefaultTimeLimit
 	}
 	if c.Connections <= 0 {
 		c.Connections = DefaultConnections
+	}
+	r := &Reader{cfg: c}
+	r.server = r.connect(source)
+	return r
+}
+
+// Use turns to another server, or to another way to the same. Searches that are under way fail with ErrUnavailable,
+// whatever the first server may still answer.
+func (r *Reader) Use(source *sqltext.Config) {
+	next := r.connect(source)
+	r.mu.Lock()
+	old := r.server
+	if r.closed {
+		old = next
+	} else {
+		r.server = next
+	}
+	r.mu.Unlock()
+	old.turn(errTurned)
+	old.close()
+}
+
+func (r *Reader) connect(source *sqltext.Config) *server {
+	s := new(server)
+	s.ctx, s.turn = context.WithCancelCause(context.Background())
+	if source == nil {
+		return s
 	}
 	own := *source
 	inner := source.Init
@@ -77,9 +119,23 @@ func New(source *sqltext.Config, c Config) *Reader {
 				return err
 			}
 		}
-		return limitSession(ctx, conn, c.TimeLimit)
+		return limitSession(ctx, conn, r.cfg.TimeLimit)
 	}
-	return &Reader{pool: sqltext.NewPool(&own, c.Connections, c.Logger), limit: c.TimeLimit}
+	s.pool = sqltext.NewPool(&own, r.cfg.Connections, r.cfg.Logger)
+	return s
+}
+
+func (s *server) close() {
+	if s.pool != nil {
+		s.pool.Close()
+	}
+}
+
+// current is the server to read from.
+func (r *Reader) current() *server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.server
 }
 
 // limitSession makes the server end what takes too long by itself: a closed socket does not end a statement that waits
@@ -99,7 +155,13 @@ func limitSession(ctx context.Context, conn *sqltext.Conn, limit time.Duration) 
 }
 
 // Close closes the connections. Searches that run go on to their end; later ones fail with ErrUnavailable.
-func (r *Reader) Close() { r.pool.Close() }
+func (r *Reader) Close() {
+	r.mu.Lock()
+	r.closed = true
+	s := r.server
+	r.mu.Unlock()
+	s.close()
+}
 
 // Load describes a table as it is now; the errors are schema.ErrNoTable and those of Search.
 func (r *Reader) Load(ctx context.Context, schemaName, table string) (*schema.Table, error) {
@@ -146,19 +208,29 @@ func (r *Reader) Search(ctx context.Context, s *schema.Search, emit func(row row
 // on another one: the server may have closed it while it was idle.
 func (r *Reader) run(ctx context.Context, job func(ctx context.Context, c *sqltext.Conn) (visible bool, err error)) error {
 	outer := ctx
-	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, ErrTimeLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.TimeLimit, ErrTimeLimit)
 	defer cancel()
+	s := r.current()
+	ctx, turn := context.WithCancelCause(ctx)
+	defer turn(nil)
+	defer context.AfterFunc(s.ctx, func() { turn(errTurned) })()
 	for attempt := 0; ; attempt++ {
-		visible, dialed, err := r.attempt(ctx, job)
+		visible, dialed, err := s.attempt(ctx, job)
 		if err != nil && dialed && !visible && attempt == 0 && sqltext.IsConnectionError(err) && ctx.Err() == nil {
 			continue
+		}
+		if err == nil && s.ctx.Err() != nil {
+			err = errTurned // the answer is not that of the server that counts by now
 		}
 		return classify(outer, err)
 	}
 }
 
-func (r *Reader) attempt(ctx context.Context, job func(context.Context, *sqltext.Conn) (bool, error)) (visible, dialed bool, err error) {
-	c, err := r.pool.Get(ctx)
+func (s *server) attempt(ctx context.Context, job func(context.Context, *sqltext.Conn) (bool, error)) (visible, dialed bool, err error) {
+	if s.pool == nil {
+		return false, false, fmt.Errorf("%w: none is followed yet", ErrUnavailable)
+	}
+	c, err := s.pool.Get(ctx)
 	if err != nil {
 		return false, false, err
 	}
@@ -167,7 +239,7 @@ func (r *Reader) attempt(ctx context.Context, job func(context.Context, *sqltext
 		if !returned {
 			c.Close() // emit panicked
 		}
-		r.pool.Put(c)
+		s.pool.Put(c)
 	}()
 	visible, err = job(ctx, c)
 	returned = true
@@ -176,7 +248,7 @@ func (r *Reader) attempt(ctx context.Context, job func(context.Context, *sqltext
 
 // classify marks err with one of the package's errors. outer is the caller's context.
 func classify(outer context.Context, err error) error {
-	if err == nil || errors.Is(err, ErrTableChanged) || errors.Is(err, ErrTimeLimit) || errors.Is(err, schema.ErrNoTable) {
+	if err == nil || errors.Is(err, ErrTableChanged) || errors.Is(err, ErrTimeLimit) || errors.Is(err, ErrUnavailable) || errors.Is(err, schema.ErrNoTable) {
 		return err
 	}
 	if outer.Err() != nil && errors.Is(err, context.Cause(outer)) {
@@ -199,6 +271,9 @@ func classify(outer context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ErrTimeLimit, err)
 	case 1044, 1045, 1130, 1226, 1698, 1820, 1862, 3118, 4151:
 		// The login is refused, or the account is locked or out of its resources.
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if errors.Is(err, errTurned) || errors.Is(err, sqltext.ErrOtherServer) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	if sqltext.IsConnectionError(err) || errors.Is(err, sqltext.ErrPoolClosed) || errors.Is(err, sqltext.ErrMalformed) {

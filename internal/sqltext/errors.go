@@ -13,6 +13,8 @@ var (
 	ErrMalformed = errors.New("malformed packet from the server")
 	// ErrPoolClosed is given by a Pool after Close.
 	ErrPoolClosed = errors.New("connection pool is closed")
+	// ErrOtherServer is what Config.Init gives for a connection that leads to another server than the one that is meant.
+	ErrOtherServer = errors.New("the connection leads to another server than the one that is followed")
 )
 
 // connError is a failure of the connection rather than of a statement.
