@@ -27,13 +27,13 @@ func (r *reporter) Status() Status     { return r.status }
 func (r *reporter) NotReady() []string { return r.notReady }
 
 func sample() *reporter {
-	event, heartbeat := int64(3), int64(450)
+	event, heartbeat, behind := int64(3), int64(450), int64(40)
 	pass := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return &reporter{status: Status{
 		Version: "v1.2.3", UptimeS: 61,
 		Source:  SourceStatus{Flavor: "mysql", Version: "8.4.6", Address: "127.0.0.1:3306", Connected: true, Candidates: []string{"127.0.0.1:3306"}},
 		Applied: Position{GTID: "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5", File: "binlog.000002", Pos: 1234, Seq: 5},
-		Lag:     Lag{EventAgeMS: &event, HeartbeatAgeMS: &heartbeat},
+		Lag:     Lag{EventAgeMS: &event, HeartbeatAgeMS: &heartbeat, BehindMS: &behind},
 		Tables: []TableStatus{{
 			Name: "app.user", Mode: "full", State: "live", Rows: 10, IndexBytes: 100, RowBytes: 1000,
 			SnapshotDoneRows: 9, SnapshotTotalRows: 9,
@@ -101,7 +101,7 @@ func TestHealth(t *testing.T) {
 // TestStatusNames keeps the names that users and tools rely on.
 func TestStatusNames(t *testing.T) {
 	const want = `{"applied":{"file":"binlog.000002","gtid":"3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5","pos":1234,"seq":5},` +
-		`"lag":{"event_age_ms":3,"heartbeat_age_ms":450},"memory":{"limit":1073741824,"used":1100},` +
+		`"lag":{"behind_ms":40,"event_age_ms":3,"heartbeat_age_ms":450,"stale":false},"memory":{"limit":1073741824,"used":1100},` +
 		`"reads":{"handlersocket":{"database":1,"memory":7},"memcached":{"database":0,"memory":4}},` +
 		`"source":{"address":"127.0.0.1:3306","candidates":["127.0.0.1:3306"],"connected":true,"failovers":0,"flavor":"mysql","version":"8.4.6"},` +
 		`"tables":[{"index_bytes":100,"mode":"full","name":"app.user","reason":"","row_bytes":1000,"rows":10,` +

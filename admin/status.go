@@ -59,6 +59,10 @@ type Lag struct {
 	EventAgeMS *int64 `json:"event_age_ms"`
 	// HeartbeatAgeMS is the time since the source was heard of last.
 	HeartbeatAgeMS *int64 `json:"heartbeat_age_ms"`
+	// BehindMS is how old the picture of the source is at most: the time since everything was applied that it had then.
+	BehindMS *int64 `json:"behind_ms"`
+	// Stale tells that memory does not answer, because it is older than --max-staleness.
+	Stale bool `json:"stale"`
 }
 
 // TableStatus describes one table.

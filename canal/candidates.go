@@ -25,6 +25,7 @@ type candidates struct {
 	// patience is how long home may be away before others are tried; catchUp is how long others may lack what was applied
 	// before everything is loaded anew from one of them.
 	patience, catchUp time.Duration
+	longest           time.Duration // pause
 
 	lost    time.Time           // since when home can't be followed; zero while it is
 	lacking time.Time           // when the first candidate lacked something since then; zero for none
@@ -36,7 +37,7 @@ type candidates struct {
 
 func newCandidates(cfg *Config) candidates {
 	c := candidates{
-		all: append([]*sqltext.Config{cfg.Source}, cfg.Fallbacks...), patience: cfg.Patience, catchUp: defaultCatchUp,
+		all: append([]*sqltext.Config{cfg.Source}, cfg.Fallbacks...), patience: cfg.Patience, catchUp: defaultCatchUp, longest: mostPause,
 		have: map[int]gtidSet{}, refused: map[int][]Problem{},
 	}
 	if c.patience <= 0 {
@@ -69,7 +70,7 @@ func (c *candidates) failed(end *failure) (wait time.Duration) {
 	if end.reason != ReasonBehind {
 		delete(c.have, c.at)
 	}
-	wait = c.pause.next()
+	wait = min(c.pause.next(), c.longest)
 	left := c.patience - time.Since(c.lost)
 	if len(c.all) == 1 || c.at == c.home && left > 0 && end.reason != ReasonBehind {
 		if len(c.all) > 1 {
@@ -79,7 +80,7 @@ func (c *candidates) failed(end *failure) (wait time.Duration) {
 	}
 	c.at = (c.at + 1) % len(c.all)
 	if c.tried++; c.tried < len(c.all) {
-		return jitter(firstPause)
+		return min(jitter(firstPause), c.longest)
 	}
 	c.tried = 0
 	return wait
@@ -153,8 +154,8 @@ func (f *Follower) lead(cfg *sqltext.Config, src *source) {
 		}
 		return checkIdentity(ctx, c, src.identity)
 	}
-	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables.
-	if old := f.pool.Swap(sqltext.NewPool(&own, 2*f.cfg.Loads+2+1, f.log)); old != nil {
+	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables, one for proofs.
+	if old := f.pool.Swap(sqltext.NewPool(&own, 2*f.cfg.Loads+2+2, f.log)); old != nil {
 		old.Close()
 	}
 	if f.cfg.Led != nil {

@@ -32,7 +32,7 @@ var errStalled = errors.New("the source has executed transactions that do not co
 func (f *Follower) stream(parent context.Context, src *source, serverID uint32) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	s := &stream{f: f, ctx: ctx, goal: src.end, positionless: src.positionless()}
+	s := &stream{f: f, ctx: ctx, positionless: src.positionless()}
 	defer s.close()
 	o := streamOptions{
 		source: f.source.Load(), serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
@@ -45,7 +45,7 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	// Cancelled first, so that the syncer does not wait for the server.
 	defer syncer.Close()
 	defer cancel(nil)
-	now := time.Now().UnixNano()
+	now := f.age()
 	f.heard.Store(now)
 	f.lastEvent.Store(now)
 	f.state.set(func(st *state) { st.connected, st.trouble = true, "" })
@@ -56,6 +56,7 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	defer watcher.Wait()
 	defer cancel(nil)
 	watcher.Go(func() { f.watch(ctx, cancel, src, &s.found) })
+	watcher.Go(func() { f.prove(ctx) })
 
 	_, err = streamer.GetEvent(ctx)
 	return s.came.Load(), streamFailure(ctx, err)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/binlogcache/binlogcache/internal/steady"
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -42,6 +43,12 @@ type Config struct {
 	// Loads is the number of tables that are loaded at a time. 0 means 2: while a large table is read, small ones that
 	// were changed by a statement need not wait for its end.
 	Loads int
+	// ProveEvery is how often the source is asked where its log ends, so as to prove that all of it has been applied. 0
+	// means one second.
+	ProveEvery time.Duration
+	// Proved, where it is not nil, is called with each proof: everything that the source had at that time is applied. It is
+	// called from one goroutine at a time, in order, and is to be quick.
+	Proved func(at steady.Time)
 	// Heartbeat is how often the source says that it has nothing to say; after eight of them missing the connection
 	// counts as lost. 0 means one second.
 	Heartbeat time.Duration
@@ -92,9 +99,10 @@ type Follower struct {
 	// warned are the problems that were logged; Run's own.
 	warned map[string]bool
 
-	// heard is when the last event came, idle when the source is known to have had nothing more. Unix nanoseconds.
-	// lastEvent is like heard, without heartbeats.
-	heard, idle, lastEvent atomic.Int64
+	// heard is when the last event came, lastEvent without heartbeats: nanoseconds since begun. proved is the time of the
+	// last proof, a steady.Time.
+	begun                    time.Time
+	heard, lastEvent, proved atomic.Int64
 	counts                 counts
 	state                  state
 
@@ -135,8 +143,11 @@ func New(cfg Config) (*Follower, error) {
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = defaultHeartbeat
 	}
+	if cfg.ProveEvery <= 0 {
+		cfg.ProveEvery = defaultProveEvery
+	}
 	f := &Follower{
-		cfg: cfg, log: cfg.Logger, gate: make(gate, 1), loaderWake: make(chan struct{}, 1),
+		begun: time.Now(), cfg: cfg, log: cfg.Logger, gate: make(gate, 1), loaderWake: make(chan struct{}, 1),
 		tables: registry{tables: map[schema.Name]*table{}}, watchEvery: defaultWatch, mostRows: maxChunk,
 		warned: map[string]bool{}, made: map[string]uint32{}, candidates: newCandidates(&cfg),
 	}
@@ -387,7 +398,7 @@ func (f *Follower) restart(src *source) {
 	clear(f.made)
 	f.cfg.Sink.SchemaChanged("", "")
 	f.pos.reset(src.start, src.end)
-	f.idle.Store(src.asked.UnixNano()) // tables loaded from now on are not older
+	f.proved.Store(int64(src.asked)) // tables loaded from now on are not older
 	f.requestLoad(f.tables.all()...)
 	if f.wildcards {
 		f.requestList()

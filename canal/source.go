@@ -11,13 +11,14 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/internal/steady"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
 // source is what one look at the server found.
 type source struct {
 	// asked is when the questions began: the source's log holds everything that was committed before.
-	asked           time.Time
+	asked           steady.Time
 	flavor, version string
 	// identity tells servers apart: names of log files mean nothing on another one.
 	identity string
@@ -47,7 +48,7 @@ var sourceVariables = []string{
 
 // inspectOpenly reads what the server tells everybody: its variables.
 func inspectOpenly(ctx context.Context, c *sqltext.Conn) (*source, error) {
-	s := &source{asked: time.Now(), flavor: c.Flavor(), version: c.ServerVersion(), vars: map[string]string{}}
+	s := &source{asked: steady.Now(), flavor: c.Flavor(), version: c.ServerVersion(), vars: map[string]string{}}
 	sql := "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(sourceVariables, "', '") + "')"
 	err := c.Query(ctx, sql, func(v [][]byte) error {
 		s.vars[strings.ToLower(string(v[0]))] = string(v[1])

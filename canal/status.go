@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/internal/steady"
 )
 
 // Reason is why a connection to the source ended.
@@ -50,8 +51,8 @@ type Status struct {
 	EventAge time.Duration
 	// HeartbeatAge is the time since the last sign of life of the stream; 0 before the first one.
 	HeartbeatAge time.Duration
-	// Behind is how old the picture of the source is at most: the time since a heartbeat said that there was nothing more,
-	// or since the commit of the last applied transaction, whichever is shorter. 0 before the first of both.
+	// Behind is how old the picture of the source is at most: the time since everything was applied that it had then. No
+	// clock but our own counts, which is never set. 0 before it is known for the first time.
 	Behind time.Duration
 	// Reconnects counts ends of connections, tries that failed included.
 	Reconnects map[Reason]uint64
@@ -81,6 +82,9 @@ func (s *state) set(change func(*state)) {
 	defer s.mu.Unlock()
 	change(s)
 }
+
+// age is the follower's own, in nanoseconds, never zero: a clock that nobody sets.
+func (f *Follower) age() int64 { return int64(time.Since(f.begun)) + 1 }
 
 // Status may be called at any time.
 func (f *Follower) Status() Status {
@@ -114,18 +118,14 @@ func (f *Follower) Status() Status {
 			}
 		}
 	})
-	age := func(at time.Time) time.Duration { return max(time.Since(at), time.Nanosecond) }
 	if at := f.pos.lastCommit(); !at.IsZero() {
-		st.EventAge = age(at)
-		st.Behind = st.EventAge
+		st.EventAge = max(time.Since(at), time.Nanosecond)
 	}
 	if heard := f.heard.Load(); heard != 0 {
-		st.HeartbeatAge = age(time.Unix(0, heard))
+		st.HeartbeatAge = max(time.Duration(f.age()-heard), time.Nanosecond)
 	}
-	if idle := f.idle.Load(); idle != 0 {
-		if a := age(time.Unix(0, idle)); st.Behind == 0 || a < st.Behind {
-			st.Behind = a
-		}
+	if proved := steady.Time(f.proved.Load()); proved != 0 {
+		st.Behind = proved.Since()
 	}
 	return st
 }

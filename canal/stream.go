@@ -52,9 +52,6 @@ type stream struct {
 	pos  uint64
 	// positionless is set for a source that leaves places out of events within transactions.
 	positionless bool
-	// goal is where the log ended when the stream began; caughtUp is set when the stream has come there.
-	goal     coordinate
-	caughtUp bool
 	// came is set by the first event, found when the source has come to the place that it was asked for.
 	came, found atomic.Bool
 
@@ -69,12 +66,12 @@ type stream struct {
 
 // HandleEvent takes one event; an error ends the connection. It is replication.EventHandler.
 func (s *stream) HandleEvent(ev *replication.BinlogEvent) error {
-	now := time.Now().UnixNano()
+	now := s.f.age()
 	s.f.heard.Store(now)
 	s.came.Store(true)
 	s.move(ev)
 	if h, ok := ev.Event.(*replication.HeartbeatEvent); ok {
-		s.heartbeat(h, now)
+		s.heartbeat(h)
 		return nil
 	}
 	s.f.lastEvent.Store(now)
@@ -144,19 +141,12 @@ func (s *stream) between() {
 
 // heartbeat says that there is nothing more for now, or that transactions up to this place were passed over because they
 // are in the applied set.
-func (s *stream) heartbeat(h *replication.HeartbeatEvent, now int64) {
+func (s *stream) heartbeat(h *replication.HeartbeatEvent) {
 	if h.Filename != s.file {
 		return
 	}
 	s.found.Store(true)
 	s.between()
-	if !s.caughtUp {
-		order, ok := s.here().compare(s.goal)
-		s.caughtUp = ok && order >= 0
-	}
-	if s.caughtUp {
-		s.f.idle.Store(now)
-	}
 }
 
 func (s *stream) rotate(h *replication.EventHeader, e *replication.RotateEvent) error {

@@ -54,12 +54,15 @@ type Config struct {
 	Database Database
 	// Definitions is the largest number of tables whose definitions are kept; 0 means DefaultDefinitions.
 	Definitions int
-	Logger      *slog.Logger // nil: silence
+	// Stale, while it is set, keeps memory from answering: everything goes to the database. nil: never.
+	Stale  *atomic.Bool
+	Logger *slog.Logger // nil: silence
 }
 
 // Router finds tables by name. It may be used by many goroutines.
 type Router struct {
 	store  *cache.Store
+	stale  *atomic.Bool
 	db     Database
 	most   int
 	log    *slog.Logger
@@ -91,8 +94,11 @@ func New(c Config) *Router {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Stale == nil {
+		c.Stale = new(atomic.Bool)
+	}
 	r := &Router{
-		store: c.Store, db: c.Database, most: c.Definitions, log: c.Logger,
+		store: c.Store, stale: c.Stale, db: c.Database, most: c.Definitions, log: c.Logger,
 		tables: make(map[schema.Name]*Table), aliases: make(map[schema.Name]schema.Name), flights: make(map[schema.Name]*flight),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -117,7 +123,7 @@ func (r *Router) Lookup(schemaName, table string) (*Table, bool) {
 		return t, t.Def() != nil
 	}
 	// A table in memory that nobody has asked for yet.
-	if r.store == nil {
+	if r.store == nil || r.stale.Load() {
 		return nil, false
 	}
 	ct := r.store.Table(name)

@@ -32,8 +32,16 @@ func definition(ct *cache.Table) *schema.Table {
 	return nil
 }
 
-// inMemory returns the store's table, nil when there is none.
+// inMemory returns the store's table, nil when there is none, or when memory is too old to answer.
 func (t *Table) inMemory() *cache.Table {
+	if t.router.stale.Load() {
+		return nil
+	}
+	return t.stored()
+}
+
+// stored returns the store's table, nil when there is none.
+func (t *Table) stored() *cache.Table {
 	// A table that was removed from the store is never live again.
 	if ct := t.cached.Load(); ct != nil && ct.State() == cache.StateLive {
 		return ct
@@ -50,7 +58,7 @@ func (t *Table) inMemory() *cache.Table {
 
 // cachedDef is the last definition that memory had, vouched for or not.
 func (t *Table) cachedDef() *schema.Table {
-	if ct := t.inMemory(); ct != nil {
+	if ct := t.stored(); ct != nil {
 		return ct.Def()
 	}
 	return nil

@@ -26,7 +26,7 @@ func TestFailover(t *testing.T) {
 			testmysql.CatchUp(t, replica, primary)
 			second := replica.DB(t)
 			// So that one sees who answers.
-			mustExec(t, second, "SET SESSION sql_log_bin = 0; UPDATE k.other SET v = 'two'")
+			mustExec(t, second, "SET SESSION sql_log_bin = 0; UPDATE k.other SET v = 'two'; SET SESSION sql_log_bin = 1")
 			d := start(t, primary.DSN, "k.cached", "--source", replica.DSN).waitReady()
 			read := func(table string) string {
 				return strings.Join(askLine(t, d.handlerSocket, "P\t1\tk\t"+table+"\tPRIMARY\tid,v\n1\t=\t1\t1\n", 2), " ")

@@ -69,6 +69,7 @@ type daemon struct {
 	database *dbreader.Reader
 	router   *router.Router
 	follower *canal.Follower
+	fresh    *freshness
 
 	hsReads, mcReads *router.Counters
 	memcached        *mcserver.Server
@@ -108,6 +109,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	if d.settings, err = settings(cfg); err != nil {
 		return nil, err
 	}
+	d.fresh = newFreshness(cfg.MaxStaleness, logger)
 	d.store = cache.New(cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger})
 	d.pool.Store(sqltext.NewPool(sources[0], 1, logger))
 	// Of several sources none is asked before it is followed; a single one answers at once.
@@ -116,9 +118,10 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 		first = sources[0]
 	}
 	d.database = dbreader.New(first, dbreader.Config{Logger: logger})
-	d.router = router.New(router.Config{Store: d.store, Database: d.database, Logger: logger})
+	d.router = router.New(router.Config{Store: d.store, Database: d.database, Stale: &d.fresh.stale, Logger: logger})
 	d.follower, err = canal.New(canal.Config{
 		Source: sources[0], Fallbacks: sources[1:], Led: d.useSource, Tables: patterns, Logger: logger,
+		ProveEvery: d.fresh.every(), Proved: d.fresh.prove,
 		Sink: &sink{store: d.store, router: d.router, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {
@@ -192,6 +195,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	followPart.start(base, cancel, d.follower.Run)
 	followPart.start(base, cancel, d.checkSource)
+	followPart.start(base, cancel, d.fresh.run)
 	followPart.start(base, cancel, d.keepContainers)
 	followPart.start(base, cancel, d.verifier.Run)
 	for _, l := range d.listeners {

@@ -36,6 +36,8 @@ var (
 	descLoads        = desc("table_loads_total", "Loads of tables by how they ended.", "result")
 	descTransitions  = desc("table_transitions_total", "Changes of table states, by the new state.", "state")
 	descBehind       = desc("lag_behind_seconds", "How old the picture of the source is at most.")
+	descStale        = desc("stale", "1 while memory does not answer, because it is older than --max-staleness.")
+	descStalePeriods = desc("stale_periods_total", "How often memory became older than --max-staleness.")
 	descDefinitions  = desc("definition_loads_total", "Definitions of tables that were read from the source for clients.")
 )
 
@@ -43,7 +45,7 @@ var (
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
-		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descDefinitions,
+		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descStale, descStalePeriods, descDefinitions,
 	} {
 		ch <- d
 	}
@@ -101,5 +103,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	if f.Behind != 0 {
 		gauge(descBehind, f.Behind.Seconds())
 	}
+	stale := 0.0
+	if c.d.fresh.stale.Load() {
+		stale = 1
+	}
+	gauge(descStale, stale)
+	counter(descStalePeriods, c.d.fresh.periods.Load())
 	counter(descDefinitions, c.d.router.Loads())
 }

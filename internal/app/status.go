@@ -24,7 +24,7 @@ func (d *daemon) Status() admin.Status {
 			Tried: f.Tried, Candidates: f.Candidates, Failovers: f.Failovers,
 		},
 		Applied: admin.Position{GTID: f.Applied.GTID, File: f.Applied.File, Pos: f.Applied.Pos, Seq: f.Applied.Seq},
-		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge)},
+		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge), BehindMS: milliseconds(f.Behind), Stale: d.fresh.stale.Load()},
 		Reads:   admin.Reads{HandlerSocket: reads(d.hsReads), Memcached: reads(d.mcReads)},
 		Memory:  admin.Memory{Limit: d.store.MemoryLimit(), Used: d.store.Used()},
 
@@ -66,6 +66,9 @@ func (d *daemon) NotReady() []string {
 		reasons = append(reasons, "the source "+f.Tried+" has not been reached yet: "+f.Trouble)
 	case !f.Surveyed:
 		reasons = append(reasons, "the source's tables are being listed")
+	}
+	if d.fresh.stale.Load() {
+		reasons = append(reasons, "memory is older than --max-staleness="+d.cfg.MaxStaleness.String()+": the database answers"+because(f.Trouble))
 	}
 	if !d.containersRead.Load() {
 		reasons = append(reasons, "the memcached containers have not been read from the source yet")

@@ -27,11 +27,11 @@ var imports = map[string][]string{
 	// internal/app joins all parts, but for those that serve tests.
 	"internal/app": {
 		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/config", "internal/dbreader",
-		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state", "verify",
+		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state", "internal/steady", "verify",
 	},
 	"hsserver":          {"internal/netserver", "rowcodec", "schema"},
 	"mcserver":          {"internal/netserver", "rowcodec", "schema"},
-	"canal":             {"internal/sqltext", "rowcodec", "schema"},
+	"canal":             {"internal/sqltext", "internal/steady", "rowcodec", "schema"},
 	"cache":             {"rowcodec", "schema"},
 	"router":            {"cache", "internal/dbreader", "rowcodec", "schema"},
 	"rowcodec":          {"schema"},

@@ -352,7 +352,7 @@ func TestErrors(t *testing.T) {
 		{"bad policy", serve(), nil, "policies:\n  get: sometimes\n", []string{"binlogcache.yaml:2", "sometimes", "innodb_only"}},
 		{"unknown option", serve(), nil, "options:\n  sep: x\n", []string{"binlogcache.yaml:2", `"sep"`}},
 		{"state dir", serve("--state-dir", dir), nil, "", []string{"--state-dir", "later version"}},
-		{"staleness in the file", serve(), nil, "max-staleness: 5s\n", []string{"binlogcache.yaml:1: max-staleness", "later version"}},
+		{"staleness in the file", serve(), nil, "max-staleness: 5ms\n", []string{"binlogcache.yaml:1: max-staleness", "5ms", "50ms"}},
 		{"ack", serve("--write-ack", "committed"), nil, "", []string{"--write-ack", "later version"}},
 		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},
 		{"hot", serve("--hot", "on"), nil, "", []string{"--hot", "later version"}},

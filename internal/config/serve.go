@@ -33,7 +33,7 @@ type Serve struct {
 	MemcachedCompat string
 	// Memory is the budget of everything cached, in bytes.
 	Memory Size
-	// MaxStaleness sends reads to the database when the cache is older; 0 is off.
+	// MaxStaleness sends reads to the database when memory is older; 0 is off.
 	MaxStaleness time.Duration
 	// WriteAck is AckApplied or AckCommitted.
 	WriteAck string
@@ -144,7 +144,7 @@ func newServe() (Command, []*option) {
 		},
 		{
 			name: "source", metavar: "DSN", several: true, value: dsnValue{&s.Sources},
-			help: "The server to follow: user:password@tcp(host:port)/ or user@unix(/path/to/socket)/. Needed. A password is better kept in the file or in the variable: other users of the machine can see flags.",
+			help: "The server to follow: user:password@tcp(host:port)/ or user@unix(/path/to/socket)/. Needed. Repeated for replicas that take over, in this order, when it is lost. A password is better kept in the file or in the variable: other users of the machine can see flags.",
 		},
 		{
 			name: "tables", metavar: "PATTERN,...", several: true, value: listValue{&s.Tables},
@@ -196,7 +196,7 @@ func newServe() (Command, []*option) {
 		},
 		{
 			name: "max-staleness", metavar: "DURATION", value: durationValue{&s.MaxStaleness, true},
-			help: "When the cache is older than this, reads go to the database.",
+			help: "When memory is older than this, the database answers, or nobody while that is down: the time since everything was applied that the source had then.",
 		},
 		{
 			name: "write-ack", metavar: "MODE", value: oneOf{&s.WriteAck, []string{AckApplied, AckCommitted}},
@@ -246,8 +246,15 @@ func finishServe(cmd Command, given origins) error {
 	if s.Memory < 1<<20 {
 		return fmt.Errorf("%s: %s is too little to work with: give at least 1MiB", given.of("memory"), s.Memory)
 	}
+	if s.MaxStaleness != 0 && s.MaxStaleness < leastStaleness {
+		return fmt.Errorf("%s: %s is less than a network and a busy machine can keep; give at least %s, or off", given.of("max-staleness"), s.MaxStaleness, leastStaleness)
+	}
 	return checkListeners(s, given)
 }
+
+// leastStaleness leaves room for the proofs that memory is not older: a fifth of it, a round trip, and a garbage
+// collection.
+const leastStaleness = 50 * time.Millisecond
 
 // pickSecret settles which of a secret and its file counts: the one from the higher layer.
 func pickSecret(name string, s *Serve, given origins) error {

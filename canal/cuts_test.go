@@ -1,0 +1,154 @@
+package canal
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/internal/testmysql"
+	"github.com/binlogcache/binlogcache/rowcodec"
+)
+
+// cycles is how many faults a test makes: few usually, as many as BINLOGCACHE_TORTURE_CYCLES says in "make
+// torture-long".
+func cycles(t *testing.T, few int) int {
+	t.Helper()
+	n, err := strconv.Atoi(os.Getenv("BINLOGCACHE_TORTURE_CYCLES"))
+	if err != nil {
+		return few
+	}
+	return n
+}
+
+// The stream is cut, reset or held up after each byte of a transaction of three events, and after each byte of what a
+// stream begins with. In the short form after some of them, spread over all.
+func TestEveryByte(t *testing.T) {
+	for _, flavor := range testmysql.Flavors() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			s := testmysql.Private(t, flavor) // nobody else's bytes
+			source := testmysql.NewProxy(t, s)
+			r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", "INSERT INTO a VALUES (1, 1000), (2, 1000), (3, 0)")
+			goroutines := runtime.NumGoroutine()
+			// Money moves between two rows: no reader may see the sum change.
+			r.sink.onApply = func(m *memTable) {
+				sum := 0
+				for _, row := range m.rows {
+					v, _ := rowcodec.Row(row.row).Value(1)
+					n, err := strconv.Atoi(string(v))
+					if err != nil {
+						t.Error(err)
+					}
+					sum += n
+				}
+				if sum != 2000 {
+					r.sink.breach("the sum is %d", sum)
+				}
+			}
+			r.start(func(cfg *Config) {
+				var err error
+				if cfg.Source, err = sqltext.ParseDSN(source.DSN); err != nil {
+					t.Fatal(err)
+				}
+				cfg.ServerID = 1<<31 + uint32(os.Getpid())
+			}, func(f *Follower) { f.candidates.longest = time.Millisecond })
+			r.same("a")
+			move := func() {
+				r.exec("BEGIN")
+				r.exec("UPDATE a SET v = v - 1 WHERE id = 1")
+				r.exec("UPDATE a SET v = v + 1 WHERE id = 2")
+				r.exec("UPDATE a SET v = 0 - v WHERE id = 3")
+				r.exec("COMMIT")
+			}
+			// The size of a transaction and of the beginning of a stream, in which heartbeats may be counted too.
+			before := source.Streamed.Load()
+			move()
+			r.same("a")
+			size := source.Streamed.Load() - before
+			before = source.Streamed.Load()
+			source.CutStreams()
+			r.eventually("another stream", func() bool { return source.Streams.Load() > 1 && r.f.Status().Connected })
+			move()
+			r.same("a")
+			opening := source.Streamed.Load() - before
+
+			n := int64(cycles(t, 40))
+			begin := time.Now()
+			for i := range n {
+				at := i % opening
+				if n < opening {
+					at = i * opening / n
+				}
+				switch source.Reset.Store(i%2 == 1); {
+				case i%10 == 9:
+					source.PauseFor.Store(int64(5 * time.Millisecond))
+					source.PauseAfter.Store(at % size)
+					move()
+				case at < size:
+					source.CutAfter.Store(at)
+					move()
+					r.eventually("the cut", func() bool { return source.CutAfter.Load() < 0 })
+				default:
+					source.CutAfter.Store(at)
+					source.CutStreams()
+					move()
+					r.eventually("the cut", func() bool { return source.CutAfter.Load() < 0 })
+				}
+				r.same("a")
+				if i%100 == 99 {
+					t.Logf("%d cycles, %v each", i+1, (time.Since(begin) / time.Duration(i+1)).Round(time.Microsecond))
+				}
+			}
+			r.noGap()
+			if n := r.sink.loadsOf(r.schema + ".a"); n != 1 {
+				t.Errorf("%d loads: %v", n, r.f.Status().Reconnects)
+			}
+			t.Logf("%d cycles over %d bytes, of which %d are a transaction; %d cuts; reconnects %v", n, opening, size, source.Cuts.Load(), r.f.Status().Reconnects)
+			r.stop()
+			r.eventually(fmt.Sprintf("%d goroutines as before", goroutines), func() bool { return runtime.NumGoroutine() <= goroutines+sharedGoroutines })
+		})
+	}
+}
+
+// sharedGoroutines may be there for the other flavor's test, which runs at the same time.
+const sharedGoroutines = 40
+
+// What follows is proved at once, in spite of clocks and of streams that are late.
+func TestProofs(t *testing.T) {
+	flavors(t, func(t *testing.T, s testmysql.Server) {
+		source := testmysql.NewProxy(t, s)
+		r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", "INSERT INTO a VALUES (1, 0)")
+		r.start(func(cfg *Config) {
+			cfg.Source, _ = sqltext.ParseDSN(source.DSN)
+			cfg.ProveEvery = 10 * time.Millisecond
+		}, nil)
+		r.same("a")
+		young := func() bool {
+			b := r.f.Status().Behind
+			return b > 0 && b < 100*time.Millisecond
+		}
+		r.eventually("a proof", young)
+		// The server can be asked, but the stream is late.
+		source.Stalled.Store(true)
+		r.exec("UPDATE a SET v = 1")
+		time.Sleep(300 * time.Millisecond)
+		if b := r.f.Status().Behind; b < 280*time.Millisecond {
+			t.Errorf("behind by %v though nothing has come for 300ms", b)
+		}
+		source.Stalled.Store(false)
+		r.eventually("a proof after the stall", young)
+		r.compare("a")
+		// It moves on while the log grows all the time and there is never a heartbeat.
+		stop := time.Now().Add(500 * time.Millisecond)
+		for time.Now().Before(stop) {
+			r.exec("UPDATE a SET v = v + 1")
+			if b := r.f.Status().Behind; b > 400*time.Millisecond {
+				t.Errorf("behind by %v", b)
+			}
+		}
+	})
+}
