@@ -1,10 +1,11 @@
 package canal
 
 import (
-	"fmt"
+	"context"
 	"os"
-	"runtime"
+	"runtime/pprof"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,13 +28,16 @@ func cycles(t *testing.T, few int) int {
 // The stream is cut, reset or held up after each byte of a transaction of three events, and after each byte of what a
 // stream begins with. In the short form after some of them, spread over all.
 func TestEveryByte(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range testmysql.Flavors() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
 			s := testmysql.Private(t, flavor) // nobody else's bytes
 			source := testmysql.NewProxy(t, s)
 			r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", "INSERT INTO a VALUES (1, 1000), (2, 1000), (3, 0)")
-			goroutines := runtime.NumGoroutine()
+			// What is started from here on carries the label.
+			pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("follower", t.Name())))
+			defer pprof.SetGoroutineLabels(context.Background())
 			// Money moves between two rows: no reader may see the sum change.
 			r.sink.onApply = func(m *memTable) {
 				sum := 0
@@ -50,10 +54,7 @@ func TestEveryByte(t *testing.T) {
 				}
 			}
 			r.start(func(cfg *Config) {
-				var err error
-				if cfg.Source, err = sqltext.ParseDSN(source.DSN); err != nil {
-					t.Fatal(err)
-				}
+				cfg.Source = parsed(t, source.DSN)
 				cfg.ServerID = 1<<31 + uint32(os.Getpid())
 			}, func(f *Follower) { f.candidates.longest = time.Millisecond })
 			r.same("a")
@@ -108,14 +109,36 @@ func TestEveryByte(t *testing.T) {
 				t.Errorf("%d loads: %v", n, r.f.Status().Reconnects)
 			}
 			t.Logf("%d cycles over %d bytes, of which %d are a transaction; %d cuts; reconnects %v", n, opening, size, source.Cuts.Load(), r.f.Status().Reconnects)
+			if labelled(t, t.Name()) < 3 {
+				t.Error("the follower's goroutines are not counted")
+			}
 			r.stop()
-			r.eventually(fmt.Sprintf("%d goroutines as before", goroutines), func() bool { return runtime.NumGoroutine() <= goroutines+sharedGoroutines })
+			r.eventually("no goroutine is left", func() bool { return labelled(t, t.Name()) <= 1 })
 		})
 	}
 }
 
-// sharedGoroutines may be there for the other flavor's test, which runs at the same time.
-const sharedGoroutines = 40
+// labelled counts the goroutines with a label, the caller's included: tests run side by side.
+func labelled(t *testing.T, label string) (n int) {
+	t.Helper()
+	var text strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		t.Fatal(err)
+	}
+	for group := range strings.SplitSeq(text.String(), "\n\n") {
+		if !strings.Contains(group, strconv.Quote(label)) {
+			continue
+		}
+		for line := range strings.SplitSeq(group, "\n") {
+			if count, _, ok := strings.Cut(line, " @ "); ok {
+				if c, err := strconv.Atoi(count); err == nil {
+					n += c
+				}
+			}
+		}
+	}
+	return n
+}
 
 // What follows is proved at once, in spite of clocks and of streams that are late.
 func TestProofs(t *testing.T) {
@@ -123,7 +146,7 @@ func TestProofs(t *testing.T) {
 		source := testmysql.NewProxy(t, s)
 		r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", "INSERT INTO a VALUES (1, 0)")
 		r.start(func(cfg *Config) {
-			cfg.Source, _ = sqltext.ParseDSN(source.DSN)
+			cfg.Source = parsed(t, source.DSN)
 			cfg.ProveEvery = 10 * time.Millisecond
 		}, nil)
 		r.same("a")
@@ -151,4 +174,14 @@ func TestProofs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// parsed is a configuration of a DSN.
+func parsed(t *testing.T, dsn string) *sqltext.Config {
+	t.Helper()
+	cfg, err := sqltext.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
 }

@@ -40,7 +40,7 @@ func newPair(t *testing.T, flavor string, options ...string) *pair {
 		cfg.Patience = 100 * time.Millisecond
 		cfg.Led = func(source *sqltext.Config) { p.led = append(p.led, source.Address) }
 	}, func(f *Follower) {
-		f.candidates.catchUp = 2 * time.Second
+		f.candidates.catchUp, f.candidates.longest = 2*time.Second, 200*time.Millisecond
 		f.watchEvery = 200 * time.Millisecond
 	})
 	p.same("w")
@@ -78,6 +78,7 @@ func (p *pair) live() {
 
 // What two candidates make possible, one after the other with the same two servers.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range testmysql.Flavors() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
