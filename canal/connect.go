@@ -32,7 +32,7 @@ var errStalled = errors.New("the source has executed transactions that do not co
 func (f *Follower) stream(parent context.Context, src *source, serverID uint32) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	s := &stream{f: f, ctx: ctx, positionless: src.positionless()}
+	s := &stream{f: f, ctx: ctx, positionless: src.positionless(), flushes: !src.lossy}
 	defer s.close()
 	o := streamOptions{
 		source: f.source.Load(), serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,

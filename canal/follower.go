@@ -293,9 +293,15 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 			return false, false, &failure{reason: ReasonUnfit, err: err}
 		}
 	}
+	src.lossy = !src.flushes() || src.identity == identity && !was.flushes()
 	if lacking == (lack{}) && src.identity == identity {
 		if lacking, err = src.otherHistory(ctx, conn, applied, at); err != nil {
 			return false, false, dialFailure(err, true)
+		}
+		if lacking == (lack{}) {
+			if lacking, err = src.lostInCrash(ctx, conn, at); err != nil {
+				return false, false, dialFailure(err, true)
+			}
 		}
 	}
 	problems := src.problems(f.cfg.Tables)

@@ -1,9 +1,11 @@
 package canal
 
 import (
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -112,6 +114,52 @@ func TestRestoredServer(t *testing.T) {
 			})
 			r.exec("UPDATE w SET v = 9")
 			reloaded("log file gone")
+			r.noGap()
+		})
+	}
+}
+
+// A server that does not flush at each commit is killed: its log has transactions that its tables have lost.
+func TestLossyCrash(t *testing.T) {
+	t.Parallel()
+	for _, flavor := range testmysql.Flavors() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			s := testmysql.Private(t, flavor, "--innodb-flush-log-at-trx-commit=0")
+			r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 0, '')")
+			r.start(nil, func(f *Follower) { f.candidates.longest = 200 * time.Millisecond })
+			r.same("w")
+			// In order: nothing is lost, nothing is loaded.
+			s.Stop()
+			s.Start()
+			r.reconnect()
+			r.exec("UPDATE w SET v = 1")
+			r.same("w")
+			if n := r.sink.loadsOf(r.schema + ".w"); n != 1 {
+				t.Errorf("%d loads after an orderly restart", n)
+			}
+			lost := false
+			for kill := range 2 {
+				time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond) // the log is flushed each second
+				for range 50 {
+					r.exec("UPDATE w SET v = v + 1")
+				}
+				want := 1 + 50
+				s.Kill()
+				s.Start()
+				r.reconnect()
+				if err := r.conn.Query(t.Context(), "SELECT v FROM w", func(v [][]byte) error {
+					lost = lost || string(v[0]) != strconv.Itoa(want)
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				r.eventually("the table is loaded anew", func() bool { return r.sink.loadsOf(r.schema+".w") > 1+kill })
+				r.same("w")
+				r.exec("UPDATE w SET v = 1")
+				r.same("w")
+			}
+			t.Logf("the server has lost transactions: %v", lost)
 			r.noGap()
 		})
 	}

@@ -36,6 +36,8 @@ type source struct {
 	// be told.
 	files  map[string]uint64
 	oldest gtidSet
+	// lossy is set when a crash of this server may have lost what its log has kept, now or when it was seen before.
+	lossy bool
 	// unlogged is set for a replica that keeps what it replicates out of its own log.
 	unlogged bool
 }
@@ -43,7 +45,7 @@ type source struct {
 var sourceVariables = []string{
 	"log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_row_value_options", "gtid_mode",
 	"log_slave_updates", "log_replica_updates", "innodb_native_foreign_keys", "lower_case_table_names",
-	"binlog_legacy_event_pos", "server_id", "server_uuid", "hostname", "port",
+	"binlog_legacy_event_pos", "innodb_flush_log_at_trx_commit", "server_id", "server_uuid", "hostname", "port",
 }
 
 // inspectOpenly reads what the server tells everybody: its variables.
@@ -232,6 +234,32 @@ func (s *source) otherHistory(ctx context.Context, c *sqltext.Conn, applied gtid
 		return lack{}, err
 	}
 	return lack{reason: reason}, nil
+}
+
+// flushes reports that what is committed survives a crash of the server.
+func (s *source) flushes() bool { return s.vars["innodb_flush_log_at_trx_commit"] == "1" }
+
+const crashReason = "the source has crashed and does not flush at each commit (innodb_flush_log_at_trx_commit): its tables may lack transactions that are in its log"
+
+// lostInCrash says why the tables of the server may not be what its log up to a place says: InnoDB can lose in a crash
+// what the log has kept. A log file that is closed in order ends with an event that says so. What comes after the place in the same file is the stream's to judge, see stream.rotate.
+func (s *source) lostInCrash(ctx context.Context, c *sqltext.Conn, at coordinate) (lacking lack, err error) {
+	if at.file == "" || at.file == s.end.file || !s.lossy {
+		return lack{}, nil
+	}
+	next := "" // nothing: it ends here
+	file := strings.ReplaceAll(at.file, "'", "''")
+	err = c.Query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT 1", file, at.pos), func(v [][]byte) error {
+		next = string(v[2])
+		return nil
+	})
+	if err != nil && sqltext.ServerCode(err) == 0 {
+		return lack{}, err
+	}
+	if err != nil || next == "" {
+		return lack{reason: crashReason}, nil
+	}
+	return lack{}, nil
 }
 
 // lacks says why the stream can't go on after the applied set at that place of the log.

@@ -52,6 +52,9 @@ type stream struct {
 	pos  uint64
 	// positionless is set for a source that leaves places out of events within transactions.
 	positionless bool
+	// closed is set while the last event of the file was one that ends it in order; flushes when the source loses nothing
+	// in a crash.
+	closed, flushes bool
 	// came is set by the first event, found when the source has come to the place that it was asked for.
 	came, found atomic.Bool
 
@@ -75,6 +78,9 @@ func (s *stream) HandleEvent(ev *replication.BinlogEvent) error {
 		return nil
 	}
 	s.f.lastEvent.Store(now)
+	if ev.Header.Flags&replication.LOG_EVENT_ARTIFICIAL_F == 0 {
+		s.closed = ev.Header.EventType == replication.ROTATE_EVENT || ev.Header.EventType == replication.STOP_EVENT
+	}
 	if !s.found.Load() && (s.open || ev.Header.EventType == replication.MARIADB_GTID_LIST_EVENT &&
 		ev.Header.Flags&replication.LOG_EVENT_ARTIFICIAL_F != 0) {
 		s.found.Store(true)
@@ -152,6 +158,9 @@ func (s *stream) heartbeat(h *replication.HeartbeatEvent) {
 func (s *stream) rotate(h *replication.EventHeader, e *replication.RotateEvent) error {
 	if h.Flags&replication.LOG_EVENT_ARTIFICIAL_F == 0 {
 		s.abandon("the log file ended within a transaction")
+	} else if next := string(e.NextLogName); s.file != "" && s.file != next && !s.closed && !s.flushes {
+		s.abandon("the server crashed within a transaction")
+		s.single(crashReason)
 	}
 	s.file, s.pos = string(e.NextLogName), e.Position
 	return nil
