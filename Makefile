@@ -1,7 +1,7 @@
 # make demo   sees it work on a machine with nothing but Go and make;  make test   checks everything.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test test-short lint fmt demo lab lab-down bench servers clean clean-servers
+.PHONY: help build test test-short torture-long lint fmt demo lab lab-down bench servers clean clean-servers
 
 GO ?= go
 ARGS ?=
@@ -23,6 +23,9 @@ test: ## everything: set-up, format, vet, staticcheck, all tests on real servers
 
 test-short: ## what needs no long wait; servers stay up for the next run
 	$(GO) test -short ./...
+
+torture-long: ## 1,000 faults of each kind under load, on both flavours: an hour; CYCLES=200 for fewer
+	BINLOGCACHE_TORTURE_CYCLES=$(or $(CYCLES),1000) $(GO) test -count=1 -timeout 6h -v -run '^(TestEveryByte|TestCycles)$$' ./canal ./tests
 
 lint: ## gofumpt, vet and staticcheck
 	@scripts/lint.sh
