@@ -314,12 +314,17 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 			f.log.Warn(p.Text, "mend", p.Mend)
 		}
 	}
-	if lacking != (lack{}) && !anew && f.candidates.waitFor(src, src.identity == identity, lacking) {
-		return false, false, &failure{reason: ReasonBehind, err: errors.New(lacking.reason)}
-	}
 	serverID := f.cfg.ServerID
 	if serverID == 0 {
 		serverID = freeServerID(ctx, conn)
+	}
+	if was != nil && src.identity != identity && lacking == (lack{}) && !anew {
+		if lacking, err = f.errantAt(ctx, cfg, src, serverID, applied); err != nil {
+			return false, false, err
+		}
+	}
+	if lacking != (lack{}) && !anew && f.candidates.waitFor(src, src.identity == identity, lacking) {
+		return false, false, &failure{reason: ReasonBehind, err: errors.New(lacking.reason)}
 	}
 	conn.Close()
 	f.adopt(cfg, src, was, lacking, anew)
@@ -403,7 +408,7 @@ func (f *Follower) restart(src *source) {
 	f.prepared = prepared{}
 	clear(f.made)
 	f.cfg.Sink.SchemaChanged("", "")
-	f.pos.reset(src.start, src.end)
+	f.pos.reset(src.start, src.state, src.end)
 	f.proved.Store(int64(src.asked)) // tables loaded from now on are not older
 	f.requestLoad(f.tables.all()...)
 	if f.wildcards {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,8 @@ type tracker struct {
 	seq     uint64
 	applied gtidSet
 	at      coordinate
+	// origins is what was applied by who wrote it; MariaDB only.
+	origins origins
 	// floor is a place not before the end of what the start of the epoch stands for.
 	floor coordinate
 	// committed is the source's time of the last applied commit; zero before the first.
@@ -153,6 +156,13 @@ func (t *tracker) state() (applied gtidSet, at coordinate) {
 	return t.applied.clone(), t.at
 }
 
+// seen gives what was applied, by origin; MariaDB only.
+func (t *tracker) seen() origins {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.origins)
+}
+
 func (t *tracker) contains(g gtid) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,6 +182,9 @@ func (t *tracker) commit(g gtid, end coordinate, at time.Time) {
 	defer t.mu.Unlock()
 	t.seq++
 	t.applied.add(g)
+	if t.applied.maria != nil {
+		t.origins.add(g.maria)
+	}
 	t.committed = at
 	t.past.add(t.epoch, t.seq, g, at, time.Now())
 	t.bySet = slices.DeleteFunc(t.bySet, func(w *setWaiter) bool {
@@ -254,12 +267,13 @@ func (t *tracker) leave(floor coordinate) {
 }
 
 // reset starts a new epoch: from now on everything counts as applied that is in set, which ends before the place floor
-// in the source's log.
-func (t *tracker) reset(set gtidSet, floor coordinate) {
+// in the source's log. state is what a MariaDB server's log has had by then.
+func (t *tracker) reset(set gtidSet, state binlogState, floor coordinate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.epoch++
 	t.applied = set.clone()
+	t.origins = originsOf(state)
 	t.jump(coordinate{})
 	t.floor = floor
 	t.bySet = slices.DeleteFunc(t.bySet, func(w *setWaiter) bool {
