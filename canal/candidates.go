@@ -27,11 +27,11 @@ type candidates struct {
 	patience, catchUp time.Duration
 	longest           time.Duration // pause
 
-	lost    time.Time           // since when home can't be followed; zero while it is
-	lacking time.Time           // when the first candidate lacked something since then; zero for none
-	tried   int                 // candidates since the last pause
-	have    map[int]gtidSet     // what the candidates were seen to have since home was lost
-	refused map[int][]Problem   // of candidates that people must mend first
+	lost    time.Time         // since when home can't be followed; zero while it is
+	lacking time.Time         // when the first candidate lacked something since then; zero for none
+	tried   int               // candidates since the last pause
+	have    map[int]gtidSet   // what the candidates were seen to have since home was lost
+	refused map[int][]Problem // of candidates that people must mend first
 	pause   backoff
 }
 

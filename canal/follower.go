@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/binlogcache/binlogcache/internal/steady"
 	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/internal/steady"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
@@ -103,8 +103,8 @@ type Follower struct {
 	// last proof, a steady.Time.
 	begun                    time.Time
 	heard, lastEvent, proved atomic.Int64
-	counts                 counts
-	state                  state
+	counts                   counts
+	state                    state
 
 	// hooks let tests stop at certain points.
 	hooks map[hookPoint]func(schema.Name)

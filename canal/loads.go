@@ -13,10 +13,8 @@ import (
 	"github.com/binlogcache/binlogcache/schema"
 )
 
-var (
-	// errSuperseded ends a load that a newer cause has made pointless.
-	errSuperseded = errors.New("overtaken by a newer cause")
-)
+// errSuperseded ends a load that a newer cause has made pointless.
+var errSuperseded = errors.New("overtaken by a newer cause")
 
 // How long a table stays refused for a reason that no definition shows: a missing privilege, or one of the Sink. The
 // latter time doubles with each refusal, up to recheckLongest.

@@ -204,6 +204,9 @@ func (r *Reader) Search(ctx context.Context, s *schema.Search, emit func(row row
 	return nil
 }
 
+// otherServers is how often an address that leads to several servers may lead to another one than is followed.
+const otherServers = 4
+
 // run gives job a connection. A job that meets a lost connection before it has done anything visible is tried once more
 // on another one: the server may have closed it while it was idle.
 func (r *Reader) run(ctx context.Context, job func(ctx context.Context, c *sqltext.Conn) (visible bool, err error)) error {
@@ -216,7 +219,8 @@ func (r *Reader) run(ctx context.Context, job func(ctx context.Context, c *sqlte
 	defer context.AfterFunc(s.ctx, func() { turn(errTurned) })()
 	for attempt := 0; ; attempt++ {
 		visible, dialed, err := s.attempt(ctx, job)
-		if err != nil && dialed && !visible && attempt == 0 && sqltext.IsConnectionError(err) && ctx.Err() == nil {
+		lost := dialed && !visible && attempt == 0 && sqltext.IsConnectionError(err)
+		if elsewhere := errors.Is(err, sqltext.ErrOtherServer) && attempt < otherServers; (lost || elsewhere) && ctx.Err() == nil {
 			continue
 		}
 		if err == nil && s.ctx.Err() != nil {
