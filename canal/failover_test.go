@@ -219,7 +219,7 @@ func (p *pair) unset(loads int) {
 // Candidates that can't take over: not reachable, of the other flavor; and one server twice.
 func TestCandidatesRefused(t *testing.T) {
 	flavors(t, func(t *testing.T, s testmysql.Server) {
-		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		r := newRig(t, s, "CREATE TABLE kept (id INT PRIMARY KEY, v INT)", "INSERT INTO kept VALUES (1, 1)")
 		other := testmysql.Shared(t, map[string]string{testmysql.MySQL: testmysql.MariaDB, testmysql.MariaDB: testmysql.MySQL}[s.Flavor])
 		first, last, wrong := newProxy(t, address(t, s)), newProxy(t, address(t, s)), newProxy(t, address(t, other))
 		r.start(func(cfg *Config) {
@@ -230,13 +230,13 @@ func TestCandidatesRefused(t *testing.T) {
 			cfg.Fallbacks = []*sqltext.Config{&dead, wrong.of(source), last.of(source)}
 			cfg.Patience = 50 * time.Millisecond
 		}, nil)
-		r.same("w")
+		r.same("kept")
 		first.down.Store(true)
 		first.cut()
 		r.eventually("the last one is followed", func() bool { return r.f.Status().Address == last.listener.Addr().String() })
-		r.exec("UPDATE w SET v = 2")
-		r.same("w")
-		if n := r.sink.loadsOf(r.schema + ".w"); n != 1 {
+		r.exec("UPDATE kept SET v = 2")
+		r.same("kept")
+		if n := r.sink.loadsOf(r.schema + ".kept"); n != 1 {
 			t.Errorf("%d loads: %v", n, r.sink.events)
 		}
 		st := r.f.Status()
