@@ -87,6 +87,11 @@ type Follower struct {
 	counts                 counts
 	state                  state
 
+	// reads are the reads of single rows that wait to be kept. See reads.go.
+	reads readQueue
+	// era changes before and after the source's log, or the server itself, becomes another.
+	era atomic.Uint64
+
 	// hooks let tests stop at certain points.
 	hooks map[hookPoint]func(schema.Name)
 }
@@ -96,11 +101,12 @@ type hookPoint uint8
 const (
 	hookDefined   hookPoint = iota // a load has read the definition
 	hookChunkRead                  // a load has read a piece and its high mark
+	hookReadsEnd                   // the end of the log has been read for reads of single rows; no name
 )
 
-func (f *Follower) hook(p hookPoint, t *table) {
+func (f *Follower) hook(p hookPoint, name schema.Name) {
 	if h := f.hooks[p]; h != nil {
-		h(t.name)
+		h(name)
 	}
 }
 
@@ -174,6 +180,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		f.suspend(t, "waits for the source")
 	}
 	wg.Go(func() { f.runLoader(ctx) })
+	wg.Go(func() { f.runReads(ctx) })
 
 	var pause backoff
 	started, anew, unreadable := false, true, 0
@@ -336,6 +343,8 @@ func (f *Follower) adopt(src *source, lack string, anew bool) {
 
 // lead makes all further connections lead to that very server.
 func (f *Follower) lead(src *source) {
+	f.era.Add(1)
+	defer f.era.Add(1) // who has seen it between has seen neither the one server nor the other
 	cfg := *f.cfg.Source
 	before := cfg.Init
 	cfg.Init = func(ctx context.Context, c *sqltext.Conn) error {
@@ -350,8 +359,8 @@ func (f *Follower) lead(src *source) {
 		}
 		return checkIdentity(ctx, c, src.identity)
 	}
-	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables.
-	if old := f.pool.Swap(sqltext.NewPool(&cfg, 2*f.cfg.Loads+2+1, f.log)); old != nil {
+	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables, one for runReads.
+	if old := f.pool.Swap(sqltext.NewPool(&cfg, 2*f.cfg.Loads+2+2, f.log)); old != nil {
 		old.Close()
 	}
 	clear(f.made)
@@ -360,6 +369,8 @@ func (f *Follower) lead(src *source) {
 
 // restart gives up everything and begins at the end of the source's log.
 func (f *Follower) restart(src *source, reason string) {
+	f.era.Add(1)
+	defer f.era.Add(1)
 	for _, t := range f.tables.all() {
 		f.suspendChanged(t, reason)
 	}
@@ -376,16 +387,24 @@ func (f *Follower) restart(src *source, reason string) {
 
 // checkIdentity refuses a connection to another server.
 func checkIdentity(ctx context.Context, c *sqltext.Conn, want string) error {
+	have, err := Identify(ctx, c)
+	if err == nil && have != want {
+		err = fmt.Errorf("%w: %s in place of %s", errOtherServer, have, want)
+	}
+	return err
+}
+
+// Identify asks a connection which server it leads to. EndRead compares such texts.
+func Identify(ctx context.Context, c *sqltext.Conn) (server string, err error) {
 	sql := "SELECT @@server_uuid"
 	if c.Flavor() == schema.FlavorMariaDB {
 		sql = "SELECT CONCAT(@@server_id, '@', @@hostname, ':', @@port)"
 	}
-	return c.Query(ctx, sql, func(v [][]byte) error {
-		if string(v[0]) != want {
-			return fmt.Errorf("%w: %s in place of %s", errOtherServer, v[0], want)
-		}
+	err = c.Query(ctx, sql, func(v [][]byte) error {
+		server = string(v[0])
 		return nil
 	})
+	return server, err
 }
 
 // Position says how far the source's log has been applied.

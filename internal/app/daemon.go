@@ -68,6 +68,7 @@ type daemon struct {
 	pool     *sqltext.Pool // for what is neither following nor reading: the containers
 	database *dbreader.Reader
 	router   *router.Router
+	hot      *hotTables // nil: --hot off
 	follower *canal.Follower
 
 	hsReads, mcReads *router.Counters
@@ -104,16 +105,28 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	if d.settings, err = settings(cfg); err != nil {
 		return nil, err
 	}
-	d.store = cache.New(cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger})
+	storeConfig, routerConfig := cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger}, router.Config{Logger: logger}
+	if cfg.Hot {
+		storeConfig.HotBytes = int64(cfg.Memory) / hotShare
+	}
+	d.store = cache.New(storeConfig)
 	d.pool = sqltext.NewPool(source, 1, logger)
-	d.database = dbreader.New(source, dbreader.Config{Logger: logger})
-	d.router = router.New(router.Config{Store: d.store, Database: d.database, Logger: logger})
+	d.database = dbreader.New(labelled(source), dbreader.Config{Logger: logger})
+	if cfg.Hot {
+		d.hot = &hotTables{store: d.store, patterns: patterns, logger: logger, most: hotTablesMost, idle: hotIdle}
+		routerConfig.Hot = d.hot
+	}
+	routerConfig.Store, routerConfig.Database = d.store, d.database
+	d.router = router.New(routerConfig)
 	d.follower, err = canal.New(canal.Config{
 		Source: source, Tables: patterns, Logger: logger,
-		Sink: &sink{store: d.store, router: d.router, containersChanged: d.readContainersAgain},
+		Sink: &sink{store: d.store, router: d.router, hot: d.hot, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {
 		return nil, err
+	}
+	if d.hot != nil {
+		d.hot.follower = d.follower
 	}
 	d.verifier = verify.New(verify.Config{Comparer: comparer{d.store, d.follower}, Rate: cfg.VerifyRate, Logger: logger})
 	if err := d.listen(ctx); err != nil {
@@ -121,6 +134,22 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	}
 	d.readContainersAgain()
 	return d, nil
+}
+
+// labelled makes connections carry the name of the server that they lead to, so that rows of another server than the
+// followed one are not kept.
+func labelled(source *sqltext.Config) *sqltext.Config {
+	own := *source
+	own.Init = func(ctx context.Context, c *sqltext.Conn) (err error) {
+		if source.Init != nil {
+			if err := source.Init(ctx, c); err != nil {
+				return err
+			}
+		}
+		c.Server, err = canal.Identify(ctx, c)
+		return err
+	}
+	return &own
 }
 
 // listen takes all addresses, so that one that is taken shows before anything else is done.

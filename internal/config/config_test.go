@@ -54,8 +54,8 @@ func TestServeDefaults(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
 		}
 	}
-	if s.Hot || s.MaxStaleness != 0 || s.StateDir != "" || s.Policies != nil || s.Options != nil || len(s.Containers) != 0 {
-		t.Errorf("something is set that nobody asked for: %+v", s)
+	if !s.Hot || s.MaxStaleness != 0 || s.StateDir != "" || s.Policies != nil || s.Options != nil || len(s.Containers) != 0 {
+		t.Errorf("hot is off, or something is set that nobody asked for: %+v", s)
 	}
 }
 
@@ -356,13 +356,13 @@ func TestErrors(t *testing.T) {
 		{"staleness in the file", serve(), nil, "max-staleness: 5s\n", []string{"binlogcache.yaml:1: max-staleness", "later version"}},
 		{"ack", serve("--write-ack", "committed"), nil, "", []string{"--write-ack", "later version"}},
 		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},
-		{"hot", serve("--hot", "on"), nil, "", []string{"--hot", "later version"}},
 		{"explain without a table", []string{"explain", "--key", "1"}, nil, "", []string{"explain", "--table"}},
 		{"explain two rows", []string{"explain", "a.b:1", "a.b:2"}, nil, "", []string{"a.b:2"}},
 		{"verify with a key and no table", []string{"verify", "--key", "1"}, nil, "", []string{"--key", "--table"}},
 		{"verify without an address", []string{"verify", "--admin", "off"}, nil, "", []string{"--admin"}},
 		{"doctor without a source", []string{"doctor"}, nil, "", []string{"no server to follow"}},
-		{"doctor with json in the file", []string{"doctor", "--source", source}, nil, "json: on\n", []string{"binlogcache.yaml:1", "json"}},
+		{"doctor with json in the file", []string{"doctor", "--source", source}, nil, "json: on
+", []string{"binlogcache.yaml:1", "json"}},
 		{"bench without protocol", []string{"bench"}, nil, "", []string{"--protocol", "hs, mc or my"}},
 		{"bench without columns", []string{"bench", "--protocol=hs", "--table=a.b"}, nil, "", []string{"--columns"}},
 		{"bench without DSN", []string{"bench", "--protocol=my"}, nil, "", []string{"--addr", "DSN"}},
