@@ -102,7 +102,9 @@ func (r *HotRead) Finish(row rowcodec.Row, err error, seen uint64, known bool) (
 		g.rows.counts.dropped[dropEnded].Add(1)
 		return false
 	}
-	if g.running[r.key] == r {
+	// Another read may be running since a change cut this one loose. What that one sees may be older than this answer, so
+	// nobody who comes later may share it.
+	if g.running[r.key] == r || err == nil {
 		delete(g.running, r.key)
 	}
 	if err != nil {
