@@ -2,7 +2,9 @@ package tests
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/binlogcache/binlogcache/internal/testmysql"
@@ -110,5 +112,113 @@ func TestHotTable(t *testing.T) {
 				t.Errorf("metrics: %v", err)
 			}
 		})
+	}
+}
+
+// TestHotSharedRead: requests for one key that is not in memory share one SELECT.
+func TestHotSharedRead(t *testing.T) {
+	for _, s := range testmysql.Servers(t) {
+		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
+			schema := s.Schema(t)
+			db := s.DB(t)
+			mustExec(t, db, "CREATE TABLE "+schema+".u (id INT PRIMARY KEY, v VARCHAR(20))")
+			mustExec(t, db, "INSERT INTO "+schema+".u VALUES (1,'one'),(2,'two')")
+			d := start(t, s.DSN, schema+".none*").waitReady()
+			request := func(id int) string {
+				return fmt.Sprintf("P\t1\t%s\tu\tPRIMARY\tv\n1\t=\t1\t%d\n", schema, id)
+			}
+			askLine(t, d.handlerSocket, request(2), 2)
+			d.waitState(schema+".u", "hot")
+			lock, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Close()
+			if _, err := lock.ExecContext(t.Context(), "LOCK TABLES "+schema+".u WRITE"); err != nil {
+				t.Fatal(err)
+			}
+			const clients = 12
+			before := d.metric(`hot_reads_total{result="shared"}`)
+			var wg sync.WaitGroup
+			for range clients {
+				wg.Go(func() {
+					if got := askLine(t, d.handlerSocket, request(1), 2)[1]; got != "0\t1\tone" {
+						t.Errorf("%q", got)
+					}
+				})
+			}
+			eventually(t, "all but one share", func() error {
+				if n := d.metric(`hot_reads_total{result="shared"}`) - before; n != clients-1 {
+					return fmt.Errorf("%v share", n)
+				}
+				return nil
+			})
+			var selects int
+			err = db.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT%FROM `" + schema + "`.`u`%'").Scan(&selects)
+			if err != nil || selects != 1 {
+				t.Errorf("%d SELECTs are waiting, %v", selects, err)
+			}
+			if _, err := lock.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			if n := d.status().Reads.HandlerSocket.Database; n < clients {
+				t.Errorf("%d answers of the database", n)
+			}
+		})
+	}
+}
+
+// metric gives one value of /metrics, by its name without the prefix.
+func (d *daemon) metric(name string) float64 {
+	d.t.Helper()
+	_, body, err := d.get("/metrics")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for line := range strings.Lines(body) {
+		if rest, ok := strings.CutPrefix(line, "binlogcache_"+name+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			return v
+		}
+	}
+	d.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// TestTooLargeTableIsHot: a table of --tables that does not fit into --memory is kept hot, and says so.
+func TestTooLargeTableIsHot(t *testing.T) {
+	s := testmysql.Shared(t, testmysql.MySQL)
+	schema := s.Schema(t)
+	db := s.DB(t)
+	mustExec(t, db, "CREATE TABLE "+schema+".big (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(4000))")
+	mustExec(t, db, "INSERT INTO "+schema+".big (v) VALUES (REPEAT('x',4000)),(REPEAT('y',4000))")
+	for range 12 {
+		mustExec(t, db, "INSERT INTO "+schema+".big (v) SELECT v FROM "+schema+".big")
+	}
+	mustExec(t, db, "CREATE TABLE "+schema+".small (id INT PRIMARY KEY)")
+	mustExec(t, db, "INSERT INTO "+schema+".small VALUES (1)")
+	d := start(t, s.DSN, schema+".*", "--memory", "16MiB").waitReady()
+	d.waitState(schema+".big", "hot")
+	if _, reason := d.tableState(schema + ".big"); !strings.Contains(reason, "--memory") {
+		t.Errorf("reason %q", reason)
+	}
+	d.waitState(schema+".small", "live")
+	eventually(t, "a row from memory", func() error {
+		before := d.status().Reads.HandlerSocket.Memory
+		if got := askLine(t, d.handlerSocket, "P\t1\t"+schema+"\tbig\tPRIMARY\tv\n1\t=\t1\t1\n", 2)[1]; got != "0\t1\t"+strings.Repeat("x", 4000) {
+			t.Fatalf("%.40q", got)
+		}
+		if d.status().Reads.HandlerSocket.Memory == before {
+			return fmt.Errorf("still the database's")
+		}
+		return nil
+	})
+	if m := d.status().Memory; m.Used > m.Limit {
+		t.Errorf("memory %+v", m)
 	}
 }
