@@ -361,8 +361,7 @@ func TestErrors(t *testing.T) {
 		{"verify with a key and no table", []string{"verify", "--key", "1"}, nil, "", []string{"--key", "--table"}},
 		{"verify without an address", []string{"verify", "--admin", "off"}, nil, "", []string{"--admin"}},
 		{"doctor without a source", []string{"doctor"}, nil, "", []string{"no server to follow"}},
-		{"doctor with json in the file", []string{"doctor", "--source", source}, nil, "json: on
-", []string{"binlogcache.yaml:1", "json"}},
+		{"doctor with json in the file", []string{"doctor", "--source", source}, nil, "json: on\n", []string{"binlogcache.yaml:1", "json"}},
 		{"bench without protocol", []string{"bench"}, nil, "", []string{"--protocol", "hs, mc or my"}},
 		{"bench without columns", []string{"bench", "--protocol=hs", "--table=a.b"}, nil, "", []string{"--columns"}},
 		{"bench without DSN", []string{"bench", "--protocol=my"}, nil, "", []string{"--addr", "DSN"}},
