@@ -502,7 +502,11 @@ func TestHotMemory(t *testing.T) {
 // A database, the log that follows it, and readers at every possible moment between: no reader sees a key go back, what
 // memory has is the state after what was applied, and no answer is older than that.
 func TestHotModel(t *testing.T) {
-	for seed := range uint64(300) {
+	seeds := uint64(200)
+	if raceEnabled {
+		seeds = 20 // nothing runs beside anything here
+	}
+	for seed := range seeds {
 		newHotModel(t, seed).run(4000)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -44,13 +44,20 @@ type hotTables struct {
 	follower follower
 
 	mu sync.Mutex
-	// asked has the tables that are followed because clients use them, with the searches counted at the last look.
-	asked  map[schema.Name]uint64
+	// asked has the tables that are followed because clients use them.
+	asked map[schema.Name]askedTable
+	// looked is when they were last looked through for idle ones.
 	looked time.Time
 	// full says that a table was turned away; it is logged once for each time that the bound is met.
 	full bool
 	// tooLarge has the tables of --tables that did not fit, and since when they are hot.
 	tooLarge map[schema.Name]time.Time
+}
+
+// askedTable is how much a table was asked for at the last look that found more than the one before.
+type askedTable struct {
+	count uint64
+	since time.Time
 }
 
 var _ router.Hot = (*hotTables)(nil)
@@ -85,9 +92,9 @@ func (h *hotTables) Want(schemaName, table string) {
 	}
 	if !known {
 		if h.asked == nil {
-			h.asked = map[schema.Name]uint64{}
+			h.asked = map[schema.Name]askedTable{}
 		}
-		h.asked[name] = 0
+		h.asked[name] = askedTable{since: time.Now()}
 		h.full = false
 	}
 	h.mu.Unlock()
@@ -109,23 +116,25 @@ func (h *hotTables) named(schemaName, table string) bool {
 	return false
 }
 
-// idleTables takes the tables out that nobody has asked since the last look, if that was long enough ago, and returns
-// them. h.mu is held.
+// idleTables takes the tables out that nobody has asked for long, and returns them. It looks for them once a second at
+// most: it is called for each search in a table that has found no room. h.mu is held.
 func (h *hotTables) idleTables() (idle []schema.Name) {
-	if time.Since(h.looked) < h.idle {
+	now := time.Now()
+	if now.Sub(h.looked) < min(h.idle, time.Second) {
 		return nil
 	}
-	h.looked = time.Now()
-	for name, before := range h.asked {
-		now := uint64(0)
+	h.looked = now
+	for name, asked := range h.asked {
+		count := uint64(0)
 		if t := h.store.Table(name); t != nil {
-			now = t.Asked()
+			count = t.Asked()
 		}
-		if now == before {
+		switch {
+		case count != asked.count:
+			h.asked[name] = askedTable{count, now}
+		case now.Sub(asked.since) >= h.idle:
 			idle = append(idle, name)
 			delete(h.asked, name)
-		} else {
-			h.asked[name] = now
 		}
 	}
 	return idle
