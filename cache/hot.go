@@ -40,8 +40,6 @@ const (
 	// touchedKeys is the size of touched, a power of two: 32 KiB for a table. What counts is how many keys are changed
 	// between the start of a read and its publication, some milliseconds: of 4096 places a hundred changes spoil 2 %.
 	touchedKeys = 4096
-	// hotPrefix is the length of a generation's number before its keys.
-	hotPrefix = 8
 )
 
 // hotCounts count what became of reads of all hot tables.
