@@ -158,9 +158,12 @@ func (g *HotGeneration) place(key []byte) uint64 {
 	return g.rows.sum(asString(key)) % touchedKeys
 }
 
+// prefix appends what all keys of the generation begin with.
+func (g *HotGeneration) prefix(dst []byte) []byte { return binary.BigEndian.AppendUint64(dst, g.id) }
+
 // appendKey appends the key of a row.
 func (g *HotGeneration) appendKey(dst []byte, row rowcodec.Row) ([]byte, error) {
-	return g.enc.AppendRow(binary.BigEndian.AppendUint64(dst, g.id), row)
+	return g.enc.AppendRow(g.prefix(dst), row)
 }
 
 // Apply makes the changes that one transaction made to the table, in their order; readers see all of them or none.
@@ -253,7 +256,7 @@ func (g *HotGeneration) search(s *schema.Search, emit func(row rowcodec.Row, ver
 	}
 	mem := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(mem)
-	key, err := g.enc.AppendValues(binary.BigEndian.AppendUint64(mem.prefix[:0], g.id), s.Values)
+	key, err := g.enc.AppendValues(g.prefix(mem.prefix[:0]), s.Values)
 	if err != nil {
 		return Pass
 	}

@@ -128,6 +128,12 @@ func TestHotAnswers(t *testing.T) {
 	if _, ok := r.find(2); ok {
 		t.Error("an absence is found")
 	}
+	if x, err := r.table.Explain([][]byte{{'1'}}); err != nil || !x.Found || x.Version != 7 || x.Origin.String() != "hot" {
+		t.Errorf("explained as %+v, %v", x, err)
+	}
+	if x, err := r.table.Explain([][]byte{{'2'}}); err != nil || x.Found {
+		t.Errorf("an absent row is explained as %+v, %v", x, err)
+	}
 	st := r.table.Status()
 	if st.Mode != ModeHot || st.State != StateHot || st.Rows != 1 || r.store.Used() <= 0 || r.store.Used() > 4<<20 {
 		t.Errorf("%+v, %d bytes", st, r.store.Used())

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
@@ -58,7 +57,7 @@ func (t *Table) BeginRead(s *schema.Search, emit func(row rowcodec.Row, version 
 	if s.Def != g.def {
 		return nil, HotChanged
 	}
-	key, err := g.enc.AppendValues(binary.BigEndian.AppendUint64(g.before[:0], g.id), s.Values)
+	key, err := g.enc.AppendValues(g.prefix(g.before[:0]), s.Values)
 	if err != nil {
 		return nil, HotPlain
 	}
