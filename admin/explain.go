@@ -14,7 +14,7 @@ type Explanation struct {
 	Mode   string `json:"mode"`
 	State  string `json:"state"`
 	Reason string `json:"reason"`
-	// AnsweredBy is "memory" or "database".
+	// AnsweredBy is "memory" or "database"; of a hot table "memory" for a key whose row is kept.
 	AnsweredBy string `json:"answered_by"`
 	// KeyIndex is the index that tells rows apart.
 	KeyIndex string `json:"key_index,omitempty"`
@@ -42,7 +42,7 @@ type ExplainedRow struct {
 	Version uint64 `json:"version"`
 	Epoch   uint16 `json:"epoch"`
 	Seq     uint64 `json:"seq"`
-	// Origin is how the row came: stream, snapshot, saved state or repair.
+	// Origin is how the row came: stream, snapshot, saved state, repair, or hot (read for a client, or changed by the log since).
 	Origin string `json:"origin"`
 	// GTID, CommittedAt and AppliedAt are of the transaction that wrote the row, or up to which it was read; nil where that
 	// was too long ago to be remembered, or before the start.

@@ -74,8 +74,9 @@ type TableStatus struct {
 	// State is pass, loading, live, hot, suspended or refused; Reason says why, where it is not live.
 	State  string `json:"state"`
 	Reason string `json:"reason"`
-	Rows   int64  `json:"rows"`
-	// IndexBytes and RowBytes are memory.
+	// Rows is the number of rows in memory; of a hot table it is an estimate and may count some that are gone.
+	Rows int64 `json:"rows"`
+	// IndexBytes and RowBytes are memory; 0 for hot tables, whose rows share one store.
 	IndexBytes int64 `json:"index_bytes"`
 	RowBytes   int64 `json:"row_bytes"`
 	// SnapshotDoneRows and SnapshotTotalRows tell how far loading is; the total is the server's estimate.

@@ -249,3 +249,54 @@ func BenchmarkTreeGet(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHotHit is a look-up of a row of a hot table, to be compared with BenchmarkSearchPoint.
+func BenchmarkHotHit(b *testing.B) {
+	const rows = 200_000 // fewer than of a full table, as is their use
+	store := New(Config{HotBytes: 256 << 20})
+	full, _, def := loadUsers(b, store, rows, func(i int) int { return i + 1 })
+	hot := store.Add("app", "hot", ModeHot)
+	own := *def
+	own.Schema, own.Name = "app", "hot"
+	g, err := hot.LoadHot(&own)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := g.Live(""); err != nil {
+		b.Fatal(err)
+	}
+	keys := make([][]byte, 1<<16)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range keys {
+		keys[i] = strconv.AppendInt(nil, 1+r.Int64N(rows), 10)
+		s := &schema.Search{Def: def, Values: [][]byte{keys[i]}}
+		full.Search(s, func(row rowcodec.Row, _ uint64) bool {
+			s.Def = &own
+			if read, start := hot.BeginRead(s, func(rowcodec.Row, uint64) bool { return true }); start == HotLead {
+				read.Finish(row, nil, 1, true)
+				read.Publish(true)
+			}
+			return true
+		})
+	}
+	out := make([]byte, 0, 1024)
+	emit := func(row rowcodec.Row, _ uint64) bool { out = append(out[:0], row...); return true }
+	for _, of := range []struct {
+		name  string
+		table *Table
+		def   *schema.Table
+	}{{"full", full, def}, {"hot", hot, &own}} {
+		b.Run(of.name, func(b *testing.B) {
+			s := &schema.Search{Def: of.def, Values: make([][]byte, 1)}
+			b.ReportAllocs()
+			report := cpuPerOp(b)
+			for i := 0; b.Loop(); i++ {
+				s.Values[0] = keys[i&(len(keys)-1)]
+				if of.table.Search(s, emit) != Served {
+					b.Fatal("not served")
+				}
+			}
+			report()
+		})
+	}
+}

@@ -1,12 +1,14 @@
 // Package cache keeps whole tables in memory and answers ordered searches over them: rows in a log-structured store,
 // the row-identity key and any other index that is asked for in B+trees, the state of each table, and the count of the
 // memory that all of this takes.
+// Of tables in hot mode it keeps single rows that were asked for, in one bigcache: see HotGeneration and HotRead.
 //
 // # Memory
 //
 // Rows and indexes lie in blocks without pointers, those of large tables outside of Go's heap (see blockPool): the
 // collector has next to nothing to scan, and Store.Used is not part of what the Go runtime counts. A row that is handed
-// out is that memory itself and must not be looked at after the call.
+// out is that memory itself and must not be looked at after the call. Hot rows lie in bigcache's arrays on the heap, which
+// hold no pointers either.
 //
 // # Roles
 //
@@ -30,7 +32,8 @@
 //
 //	Store.mu          the set of tables, and whether the store is closed
 //	Table.announceMu  keeps transitions in order while they are logged and handed to Config.OnTransition
-//	Table.mu          everything of a table and of its current Generation
+//	Table.mu          everything of a table and of its current Generation or HotGeneration
+//	bigcache's own    of a shard, within one call
 //
 // Readers hold Table.mu for reading while their rows are emitted. A builder holds it for reading for a batch of rows at
 // a time: readers go on beside it, Apply waits for the end of the batch. The tree that it fills is read by nobody before

@@ -11,7 +11,7 @@ import (
 // Origin says how a row came into memory.
 type Origin uint8
 
-// The origins. Two bits of a row's head hold them.
+// The origins. Two bits of a row's head hold those of full tables.
 const (
 	// OriginStream: by an event of the log.
 	OriginStream Origin = iota
@@ -21,6 +21,8 @@ const (
 	OriginSaved
 	// OriginMended: read from the database when a comparison had found a difference.
 	OriginMended
+	// OriginHot: read from the database for a client, or changed by the log since.
+	OriginHot
 )
 
 // String returns the origin's name for people.
@@ -34,6 +36,8 @@ func (o Origin) String() string {
 		return "saved state"
 	case OriginMended:
 		return "repair"
+	case OriginHot:
+		return "hot"
 	default:
 		return fmt.Sprintf("origin(%d)", uint8(o))
 	}
@@ -50,23 +54,34 @@ type Explanation struct {
 	Origin  Origin
 }
 
-// Explain looks up the row of a whole row-identity key of a live table. The error is ErrStale, wrapped, where the table is
-// not live, or that of a key that is none.
+// Explain looks up the row of a whole row-identity key of a live or hot table. The error is ErrStale, wrapped, where the
+// table is neither, or that of a key that is none.
 func (t *Table) Explain(key [][]byte) (e Explanation, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.State() != StateLive {
+	var enc keyEncoder
+	var prefix []byte
+	switch g, hot := t.gen, t.hot; {
+	case t.State() == StateLive:
+		e.Def, enc = g.def, g.keyEnc
+	case t.State() == StateHot:
+		e.Def, enc, prefix = hot.def, hot.enc, hot.prefix(nil)
+	default:
 		return e, fmt.Errorf("%s: %w", t.fullName, ErrStale)
 	}
-	g := t.gen
-	if parts := g.def.Indexes[g.def.Key].Parts; len(key) != len(parts) {
-		return e, fmt.Errorf("%s: %d values for the %d columns of %s", t.fullName, len(key), len(parts), g.def.Indexes[g.def.Key].Name)
+	if parts := e.Def.Indexes[e.Def.Key].Parts; len(key) != len(parts) {
+		return e, fmt.Errorf("%s: %d values for the %d columns of %s", t.fullName, len(key), len(parts), e.Def.Indexes[e.Def.Key].Name)
 	}
-	e.Def = g.def
-	bytes, err := g.keyEnc.AppendValues(nil, key)
+	bytes, err := enc.AppendValues(prefix, key)
 	if err != nil {
 		return e, fmt.Errorf("%s: %w", t.fullName, err)
 	}
+	if t.hot != nil {
+		e.Row, e.Version, e.Found = t.hot.rows.get(bytes)
+		e.Origin = OriginHot
+		return e, nil
+	}
+	g := t.gen
 	if id, ok := g.key.get(bytes); ok {
 		row, version := g.log.get(id)
 		e.Found, e.Row, e.Version, e.Origin = true, slices.Clone(row), version, g.log.origin(id)

@@ -20,7 +20,7 @@ var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
 // be changed. The table's lock is held for reading meanwhile, so emit must be quick and must not call methods of the
 // table; all rows are of one state between two transactions.
 func (t *Table) Search(s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
-	if t.State() != StateLive {
+	if st := t.State(); st != StateLive && st != StateHot {
 		return Pass // without the lock, which a snapshot holds for long
 	}
 	t.mu.RLock()
@@ -46,6 +46,9 @@ func (v View) Search(s *schema.Search, emit func(row rowcodec.Row, version uint6
 
 // search does the work of Search; t.mu is held for reading.
 func (t *Table) search(s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
+	if t.hot != nil {
+		return t.hot.search(s, emit)
+	}
 	if t.State() != StateLive {
 		return Pass
 	}

@@ -11,7 +11,7 @@ type Mode uint8
 const (
 	// ModeFull keeps a table whole: hits, misses and ranges are answered from memory once it is live.
 	ModeFull Mode = iota
-	// ModeHot keeps rows that were asked for, see HotRows.
+	// ModeHot keeps rows that were asked for, see HotGeneration.
 	ModeHot
 )
 
@@ -107,12 +107,15 @@ type Transition struct {
 }
 
 // move is the one place where a table's state changes. t.mu is held for writing; unlock logs the change and hands it on.
-// A table that does not become live loses its generation and all its memory.
+// A table that does not become live or hot loses its generation and all its memory.
 func (t *Table) move(to State, reason string) {
 	from := t.State()
 	t.state.Store(uint32(to)) // first: readers then no longer wait for the lock
 	if to != StateLive {
 		t.drop()
+	}
+	if to != StateHot && t.hot != nil {
+		t.hot.drop()
 	}
 	if from == to && t.reason == reason && to != StateLoading {
 		return

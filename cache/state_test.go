@@ -74,7 +74,7 @@ func TestLoadErrors(t *testing.T) {
 		"refusal":         {ModeFull, edit(func(d *schema.Table) { d.Refusal = "system-versioned" }), "system-versioned"},
 		"another table":   {ModeFull, edit(func(d *schema.Table) { d.Name = "u" }), "app.u"},
 		"unsupported key": {ModeFull, edit(func(d *schema.Table) { d.Columns[0].Kind = schema.KindFloat }), "FLOAT"},
-		"hot mode":        {ModeHot, testDef(false), "full mode"},
+		"hot mode":        {ModeHot, testDef(false), "in hot mode"},
 	}
 	for name, tt := range tests {
 		store := New(Config{})

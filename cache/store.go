@@ -17,6 +17,9 @@ import (
 type Config struct {
 	// MemoryLimit is the most bytes that rows and indexes of all tables together may take; 0 means no limit.
 	MemoryLimit int64
+	// HotBytes is what hot rows may take of it; 0 keeps none. It is set aside when the first table becomes hot, or as much
+	// of it as is left then.
+	HotBytes int64
 	// Logger gets a line for each change of a table's state; nil discards them.
 	Logger *slog.Logger
 	// OnTransition is called after each change of a table's state, in order for each table, with no lock held that
@@ -38,7 +41,9 @@ type keyEncoder interface {
 type Store struct {
 	cfg         Config
 	pool        *blockPool
-	used        atomic.Int64
+	used        atomic.Int64 // by full tables
+	hot         atomic.Pointer[hotRows]
+	hotCounts   hotCounts
 	transitions [stateCount]atomic.Uint64
 
 	mu     sync.RWMutex
@@ -79,7 +84,8 @@ func (s *Store) Add(schemaName, table string, mode Mode) *Table {
 		s.mu.Unlock()
 		return t
 	}
-	t := &Table{store: s, name: name, fullName: name.String(), mode: mode, wanted: map[string]struct{}{}}
+	t := &Table{store: s, name: name, fullName: name.String(), wanted: map[string]struct{}{}}
+	t.SetMode(mode)
 	s.tables[name] = t
 	var other *Table
 	if owner, ok := s.owners[name]; ok && owner != name {
@@ -149,8 +155,14 @@ func (s *Store) Tables() []*Table {
 	return tables
 }
 
-// Used returns the bytes that rows and indexes of all tables take.
-func (s *Store) Used() int64 { return s.used.Load() }
+// Used returns the bytes that rows and indexes of all tables take, hot rows included.
+func (s *Store) Used() int64 {
+	used := s.used.Load()
+	if hot := s.hot.Load(); hot != nil {
+		used += hot.bytes()
+	}
+	return used
+}
 
 // MemoryLimit returns the limit that the store was made with; 0 means none.
 func (s *Store) MemoryLimit() int64 { return s.cfg.MemoryLimit }
@@ -173,9 +185,16 @@ func (s *Store) Close() {
 	s.builders.Wait()
 }
 
-// overLimit tells whether the tables take more than the limit.
+// overLimit tells whether the full tables take more than the limit leaves them.
 func (s *Store) overLimit() bool {
-	return s.cfg.MemoryLimit > 0 && s.used.Load() > s.cfg.MemoryLimit
+	if s.cfg.MemoryLimit <= 0 {
+		return false
+	}
+	limit := s.cfg.MemoryLimit
+	if hot := s.hot.Load(); hot != nil {
+		limit -= hot.limit
+	}
+	return s.used.Load() > limit
 }
 
 // background runs work in a goroutine of the store's, one at a time. Nothing happens when the store is closed.

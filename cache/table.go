@@ -15,7 +15,7 @@ type Table struct {
 	store    *Store
 	name     schema.Name
 	fullName string // name for people
-	mode     Mode
+	mode     atomic.Uint32
 
 	def        atomic.Pointer[schema.Table] // of the last Load
 	state      atomic.Uint32                // written by move alone
@@ -23,6 +23,7 @@ type Table struct {
 	total      atomic.Uint64
 	rowBytes   atomic.Int64
 	indexBytes atomic.Int64
+	asked      atomic.Uint64 // of hot tables: searches by whole keys
 
 	announceMu sync.Mutex
 
@@ -30,6 +31,7 @@ type Table struct {
 	mu      sync.RWMutex
 	reason  string
 	gen     *Generation         // the current one; nil unless loading or live
+	hot     *HotGeneration      // the same of a table in hot mode; nil unless loading or hot
 	wanted  map[string]struct{} // names of the indexes that EnsureIndex asked for
 	pending []Transition        // not announced yet
 	removed bool
@@ -41,9 +43,10 @@ type Status struct {
 	Mode   Mode
 	State  State
 	Reason string
-	// Rows is the exact number of rows in memory.
+	// Rows is the number of rows in memory: exact, but for a hot table, of which it may count rows that are gone.
 	Rows int
-	// RowBytes and IndexBytes are memory; both are 0 unless the table is loading or live.
+	// RowBytes and IndexBytes are memory; both are 0 unless the table is loading or live. The memory of hot rows is that
+	// of all hot tables together.
 	RowBytes, IndexBytes int64
 	// SnapshotDone and SnapshotTotal are rows, as the last snapshot reported them.
 	SnapshotDone, SnapshotTotal uint64
@@ -58,7 +61,10 @@ func (t *Table) Name() string { return t.fullName }
 func (t *Table) Ident() schema.Name { return t.name }
 
 // Mode returns how the table is kept.
-func (t *Table) Mode() Mode { return t.mode }
+func (t *Table) Mode() Mode { return Mode(t.mode.Load()) }
+
+// SetMode says how the table is kept from its next Load or LoadHot on.
+func (t *Table) SetMode(m Mode) { t.mode.Store(uint32(m)) }
 
 // State returns the table's state.
 func (t *Table) State() State { return State(t.state.Load()) }
@@ -73,8 +79,8 @@ func (t *Table) Reason() string {
 	return t.reason
 }
 
-// Len returns the exact number of rows in memory: of the table when it is live, of the part that has arrived while it is
-// loading, else 0.
+// Len returns the number of rows in memory: of the table when it is live, of the part that has arrived while it is loading,
+// those that are kept while it is hot, else 0.
 func (t *Table) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -82,10 +88,13 @@ func (t *Table) Len() int {
 }
 
 func (t *Table) len() int {
-	if t.gen == nil {
-		return 0
+	switch {
+	case t.gen != nil:
+		return t.gen.log.rows
+	case t.hot != nil:
+		return t.hot.len()
 	}
-	return t.gen.log.rows
+	return 0
 }
 
 // Memory returns the bytes that the rows and the indexes of the table take.
@@ -98,7 +107,7 @@ func (t *Table) Status() Status {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := Status{
-		Name: t.fullName, Mode: t.mode, State: t.State(), Reason: t.reason, Rows: t.len(),
+		Name: t.fullName, Mode: t.Mode(), State: t.State(), Reason: t.reason, Rows: t.len(),
 		SnapshotDone: t.done.Load(), SnapshotTotal: t.total.Load(), Indexes: t.indexes(),
 	}
 	s.RowBytes, s.IndexBytes = t.Memory()
@@ -119,16 +128,9 @@ func (t *Table) Load(def *schema.Table) (*Generation, error) {
 	}
 	t.mu.Lock()
 	defer t.unlock()
-	if t.removed {
-		return nil, fmt.Errorf("load %s: %w", t.fullName, errors.New("the table was removed"))
+	if err := t.begin(def); err != nil {
+		return nil, fmt.Errorf("load %s: %w", t.fullName, err)
 	}
-	if owner, ok := t.store.claim(schema.Name{Schema: def.Schema, Table: def.Name}, t.name); !ok {
-		return nil, fmt.Errorf("load %s: the table is kept as %s", t.fullName, owner)
-	}
-	t.move(StateLoading, "")
-	t.done.Store(0)
-	t.total.Store(0)
-	t.def.Store(def)
 	t.gen = g
 	for name := range t.wanted {
 		if def.IndexByName(name) < 0 {
@@ -139,10 +141,26 @@ func (t *Table) Load(def *schema.Table) (*Generation, error) {
 	return g, nil
 }
 
-func (t *Table) newGeneration(def *schema.Table) (*Generation, error) {
+// begin makes the table loading with the definition def. t.mu is held for writing.
+func (t *Table) begin(def *schema.Table) error {
+	if t.removed {
+		return errors.New("the table was removed")
+	}
+	if owner, ok := t.store.claim(schema.Name{Schema: def.Schema, Table: def.Name}, t.name); !ok {
+		return fmt.Errorf("the table is kept as %s", owner)
+	}
+	t.move(StateLoading, "")
+	t.done.Store(0)
+	t.total.Store(0)
+	t.def.Store(def)
+	return nil
+}
+
+// keyEncoder checks that def fits the table, whose mode has to be that one, and makes the encoder of its key.
+func (t *Table) keyEncoder(def *schema.Table, mode Mode) (keyEncoder, error) {
 	switch {
-	case t.mode != ModeFull:
-		return nil, errors.New("only tables in full mode are loaded")
+	case t.Mode() != mode:
+		return nil, fmt.Errorf("the table is in %s mode", t.Mode())
 	case !strings.EqualFold(def.Schema, t.name.Schema) || !strings.EqualFold(def.Name, t.name.Table):
 		return nil, fmt.Errorf("definition of %s", def.FullName())
 	case def.Refusal != "":
@@ -150,7 +168,11 @@ func (t *Table) newGeneration(def *schema.Table) (*Generation, error) {
 	case def.Key < 0 || def.Key >= len(def.Indexes):
 		return nil, errors.New("no primary key and no unique key over NOT NULL columns")
 	}
-	enc, err := t.store.cfg.newEncoder(def, def.Key)
+	return t.store.cfg.newEncoder(def, def.Key)
+}
+
+func (t *Table) newGeneration(def *schema.Table) (*Generation, error) {
+	enc, err := t.keyEncoder(def, ModeFull)
 	if err != nil {
 		return nil, err
 	}

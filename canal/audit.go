@@ -44,14 +44,14 @@ const defaultAuditRows = 2000
 
 // Audit reads a live table beside the stream, as a load does: without locks, piece by piece, each bracketed by two places
 // of the log. judge is called for each piece when the stream has come to the second one; Target is the one that the
-// table has now, and Def its definition. The error is judge's, ErrNotLive when the table is not live or ceases to
-// be, or that of the source.
+// table has now, and Def its definition. The error is judge's, ErrNotLive when the table is not live, or hot, or ceases to
+// be live, or that of the source.
 func (f *Follower) Audit(ctx context.Context, name schema.Name, o AuditOptions, judge func(t Target, def *schema.Table, p *Piece) error) error {
 	t := f.tables.find(name)
 	var fd *feed
 	if t != nil {
 		t.mu.Lock()
-		if t.phase == phaseLive {
+		if t.phase == phaseLive && !t.hot {
 			fd = t.feed.Load()
 		}
 		t.mu.Unlock()

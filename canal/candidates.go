@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
-	"github.com/binlogcache/binlogcache/schema"
 )
 
 const (
@@ -154,8 +153,9 @@ func (f *Follower) lead(cfg *sqltext.Config, src *source) {
 		}
 		return checkIdentity(ctx, c, src.identity)
 	}
-	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables, one for proofs.
-	if old := f.pool.Swap(sqltext.NewPool(&own, 2*f.cfg.Loads+2+2, f.log)); old != nil {
+	// Two connections for a load or an audit that reads its table in one SELECT, one for the list of tables, one for proofs, one
+	// for runReads.
+	if old := f.pool.Swap(sqltext.NewPool(&own, 2*f.cfg.Loads+2+3, f.log)); old != nil {
 		old.Close()
 	}
 	if f.cfg.Led != nil {
@@ -165,14 +165,9 @@ func (f *Follower) lead(cfg *sqltext.Config, src *source) {
 
 // checkIdentity refuses a connection to another server.
 func checkIdentity(ctx context.Context, c *sqltext.Conn, want string) error {
-	sql := "SELECT @@server_uuid"
-	if c.Flavor() == schema.FlavorMariaDB {
-		sql = "SELECT CONCAT(@@server_id, '@', @@hostname, ':', @@port)"
+	have, err := Identify(ctx, c)
+	if err == nil && have != want {
+		err = fmt.Errorf("%w: %s in place of %s", sqltext.ErrOtherServer, have, want)
 	}
-	return c.Query(ctx, sql, func(v [][]byte) error {
-		if string(v[0]) != want {
-			return fmt.Errorf("%w: %s in place of %s", sqltext.ErrOtherServer, v[0], want)
-		}
-		return nil
-	})
+	return err
 }

@@ -7,7 +7,11 @@
 // Goroutines, all ended when Follower.Run returns: Run itself keeps one connection's life after the other; go-mysql's
 // BinlogSyncer reads the stream and calls the handler of stream.go, which decodes and applies in that one goroutine; a
 // watcher asks the source now and then whether the stream still shows its log; the loader of loads.go starts one
-// goroutine for each table that is being loaded, and each of those a second one while it copies rows.
+// goroutine for each table that is being loaded, and each of those a second one while it copies rows; one settles the reads
+// of single rows (reads.go).
+//
+// Of hot tables (hot.go) the Sink wants changes and no snapshot; what it keeps of them it has from reads that BeginRead and
+// EndRead bracket.
 //
 // Neighbours: internal/sqltext for everything that is asked in SQL, rowcodec for row images, schema for definitions. The
 // Sink is declared here and implemented by the cache.

@@ -106,6 +106,11 @@ type Follower struct {
 	counts                   counts
 	state                    state
 
+	// reads are the reads of single rows that wait to be kept. See reads.go.
+	reads readQueue
+	// era changes before and after the source's log, or the server itself, becomes another.
+	era atomic.Uint64
+
 	// hooks let tests stop at certain points.
 	hooks map[hookPoint]func(schema.Name)
 }
@@ -115,11 +120,12 @@ type hookPoint uint8
 const (
 	hookDefined   hookPoint = iota // a load has read the definition
 	hookChunkRead                  // a load has read a piece and its high mark
+	hookReadsEnd                   // the end of the log has been read for reads of single rows; no name
 )
 
-func (f *Follower) hook(p hookPoint, t *table) {
+func (f *Follower) hook(p hookPoint, name schema.Name) {
 	if h := f.hooks[p]; h != nil {
-		h(t.name)
+		h(name)
 	}
 }
 
@@ -197,6 +203,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		f.suspend(t, "waits for the source")
 	}
 	wg.Go(func() { f.runLoader(ctx) })
+	wg.Go(func() { f.runReads(ctx) })
 
 	c := &f.candidates
 	started, anew, unreadable := false, true, 0
@@ -342,6 +349,8 @@ func dialFailure(err error, loggedIn bool) error {
 
 // adopt turns to a server, and decides whether the stream goes on where it was, or begins anew with all tables.
 func (f *Follower) adopt(cfg *sqltext.Config, src, was *source, lacking lack, anew bool) {
+	f.era.Add(1)
+	defer f.era.Add(1) // who has seen it between has seen neither the one log nor the other
 	identity := ""
 	if was != nil {
 		identity = was.identity
@@ -414,6 +423,19 @@ func (f *Follower) restart(src *source) {
 	if f.wildcards {
 		f.requestList()
 	}
+}
+
+// Identify asks a connection which server it leads to. EndRead compares such texts.
+func Identify(ctx context.Context, c *sqltext.Conn) (server string, err error) {
+	sql := "SELECT @@server_uuid"
+	if c.Flavor() == schema.FlavorMariaDB {
+		sql = "SELECT CONCAT(@@server_id, '@', @@hostname, ':', @@port)"
+	}
+	err = c.Query(ctx, sql, func(v [][]byte) error {
+		server = string(v[0])
+		return nil
+	})
+	return server, err
 }
 
 // Position says how far the source's log has been applied.

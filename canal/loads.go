@@ -83,6 +83,9 @@ func (f *Follower) runLoader(ctx context.Context) {
 // startLoads starts what is due while there are slots. It returns the time at which the next table becomes due, if any
 // is waiting for its time.
 func (f *Follower) startLoads(ctx context.Context, wg *sync.WaitGroup, slots chan struct{}) (next time.Time, waiting bool) {
+	if f.pool.Load() == nil {
+		return time.Time{}, false // the source has not been reached; the start of the stream asks for all tables
+	}
 	for {
 		var first *table
 		var due time.Time
@@ -108,6 +111,12 @@ func (f *Follower) startLoads(ctx context.Context, wg *sync.WaitGroup, slots cha
 		a := &attempt{f: f, t: first, cancel: cancel, started: time.Now()}
 		first.mu.Lock()
 		first.wanted = false
+		if first.gone {
+			first.mu.Unlock()
+			cancel(nil)
+			<-slots
+			continue
+		}
 		first.attempt = a
 		first.mu.Unlock()
 		wg.Go(func() {
@@ -141,6 +150,10 @@ func (f *Follower) load(ctx context.Context, a *attempt) {
 			f.log.Info("table is gone", "table", t.name.String())
 		}
 		t.phase = phaseAbsent
+		if t.asked {
+			t.gone = true
+			f.tables.remove(t) // whoever asks for it again follows it again
+		}
 		f.cfg.Sink.Remove(t.name.Schema, t.name.Table)
 	case errors.As(err, &refused):
 		t.end()
@@ -157,6 +170,9 @@ func (f *Follower) load(ctx context.Context, a *attempt) {
 func (f *Follower) refuse(t *table, reason string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.gone {
+		return
+	}
 	if t.attempt != nil {
 		t.attempt.cancel(errSuperseded)
 		f.counts.loadsCutOff.Add(1)

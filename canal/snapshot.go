@@ -64,9 +64,13 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	a.f.log.Debug("loading table", "table", a.t.name.String(), "rows_about", a.total)
 	var err error
-	if !chunkable(a.def) {
+	_, hot := a.target.(HotTarget)
+	switch {
+	case hot:
+		err = a.beginHot(ctx)
+	case !chunkable(a.def):
 		err = a.copyWhole(ctx)
-	} else {
+	default:
 		err = a.copyChunks(ctx)
 	}
 	if err != nil {
@@ -82,7 +86,11 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	a.t.phase, a.t.liveSince = phaseLive, time.Now()
 	a.f.counts.loads.Add(1)
-	a.f.log.Info("table is live", "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds())
+	what := "table is live"
+	if hot {
+		what = "table is hot"
+	}
+	a.f.log.Info(what, "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds())
 	return nil
 }
 
@@ -127,12 +135,16 @@ func (a *attempt) define(ctx context.Context) error {
 	if err != nil {
 		return a.judge(err)
 	}
-	f.hook(hookDefined, a.t)
+	f.hook(hookDefined, a.t.name)
 	if err := f.pos.waitPlace(ctx, end); err != nil {
 		return err
 	}
 	if a.def.Refusal != "" {
 		return &refusal{reason: a.def.Refusal}
+	}
+	if filters := f.filters(); a.t.asked && filters != "" {
+		// Tables of the patterns were checked when the source was inspected.
+		return &refusal{reason: "the source leaves schemas out of its binlog (" + filters + ")"}
 	}
 	return nil
 }
@@ -149,12 +161,17 @@ func (a *attempt) attach(ctx context.Context) error {
 		return errSuperseded
 	}
 	target, err := a.f.cfg.Sink.Load(a.t.name.Schema, a.t.name.Table, a.def)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrRefused):
+		return a.judge(err)
+	case err != nil:
 		return &refusal{reason: err.Error()}
 	}
 	a.target = target
 	a.t.phase = phaseLoading
 	a.attached = a.f.pos.mark().seq
+	_, a.t.hot = target.(HotTarget)
+	a.t.attached = a.attached
 	a.t.feed.Store(&feed{target: target, def: a.def})
 	if name := (schema.Name{Schema: a.def.Schema, Table: a.def.Name}); name != a.t.name {
 		a.f.tables.alias(name, a.t)
@@ -261,7 +278,7 @@ func (a *attempt) copyChunks(ctx context.Context) error {
 
 // install puts a piece into the target when the stream has reached its high mark.
 func (a *attempt) install(ctx context.Context, ch *chunk) error {
-	a.f.hook(hookChunkRead, a.t)
+	a.f.hook(hookChunkRead, a.t.name)
 	if err := a.f.pos.waitPlace(ctx, ch.high); err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ var ErrRefused = errors.New("the table cannot be kept")
 // methods must not call the Follower, whose locks are held.
 type Sink interface {
 	// Load begins a table's content anew, empty; Targets given before must not change it any more. The table does not
-	// answer until Target.Live. An error means that the table can't be kept: Refuse follows with its text.
+	// answer until Target.Live. An error means that the table can't be kept: Refuse follows with its text. One that wraps
+	// ErrRefused may go away without a change of the definition, and the table is tried again after a while.
 	Load(schemaName, table string, def *schema.Table) (Target, error)
 	// Suspend says that the content may be wrong from now on; a Load follows. It is also how the Sink first hears of a
 	// table.
@@ -76,6 +77,11 @@ type table struct {
 	// liveSince is when the last load ended well; sinkWait is how long the last refusal by the Sink was to last.
 	liveSince time.Time
 	sinkWait  time.Duration
+	// hot is set while the content is that of a HotTarget, which takes the changes after attached.
+	hot      bool
+	attached uint64
+	// asked marks a table of FollowHot, which is no table of the patterns and may be forgotten; gone, one that was.
+	asked, gone bool
 	// xa are the XA transactions of the last seconds that changed the table (MariaDB only).
 	xa []xaCommit
 }
@@ -161,6 +167,9 @@ func (f *Follower) suspendChanged(t *table, reason string) {
 }
 
 func (f *Follower) suspendLocked(t *table, reason string) {
+	if t.gone {
+		return
+	}
 	if t.phase == phaseRefused && t.wanted {
 		return // it has no content, and the time of the next try stands
 	}
@@ -194,7 +203,7 @@ func (f *Follower) requestLoad(tables ...*table) {
 	}
 	for _, t := range tables {
 		t.mu.Lock()
-		t.wanted = true
+		t.wanted = !t.gone
 		t.mu.Unlock()
 	}
 	f.wakeLoader()
@@ -213,7 +222,7 @@ func (t *table) loading() bool {
 	return t.attempt != nil
 }
 
-// registry holds the followed tables. Tables are never taken out: one that is gone may come back.
+// registry holds the followed tables. Those of the patterns are never taken out: one that is gone may come back.
 type registry struct {
 	mu     sync.RWMutex
 	tables map[schema.Name]*table
@@ -249,6 +258,18 @@ func (r *registry) alias(name schema.Name, t *table) {
 		r.tables[name] = t
 		r.changes.Add(1)
 	}
+}
+
+// remove takes a table out, with all its names. The table's mu may be held.
+func (r *registry) remove(t *table) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, other := range r.tables {
+		if other == t {
+			delete(r.tables, name)
+		}
+	}
+	r.changes.Add(1)
 }
 
 // all returns the tables, each once, in no order.

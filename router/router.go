@@ -1,7 +1,8 @@
 // Package router finds tables for the protocols and sends each search to where it can be answered: to memory when the
 // table is live and its index complete, else to the database. It keeps the definitions of tables that are not in memory.
 //
-// A Router's goroutines are the loads of definitions, one for each table that is being looked up; Close waits for them.
+// A Router's goroutines are the loads of definitions, one for each table that is being looked up, and the reads of rows
+// of hot tables, one for each key; Close waits for them.
 package router
 
 import (
@@ -41,9 +42,9 @@ const loadAttempts = 4
 type Database interface {
 	// Load returns the definition of a table as it is now, or an error that wraps schema.ErrNoTable.
 	Load(ctx context.Context, schemaName, table string) (*schema.Table, error)
-	// Search gives the rows of s in order until emit returns false. The error wraps dbreader.ErrTableChanged when s.Def
-	// does not fit the table any more.
-	Search(ctx context.Context, s *schema.Search, emit func(row rowcodec.Row) bool) error
+	// SearchFrom gives the rows of s in order until emit returns false, and says where they came from. The error wraps
+	// dbreader.ErrTableChanged when s.Def does not fit the table any more.
+	SearchFrom(ctx context.Context, s *schema.Search, emit func(row rowcodec.Row) bool) (dbreader.Origin, error)
 }
 
 var _ Database = (*dbreader.Reader)(nil)
@@ -52,6 +53,8 @@ var _ Database = (*dbreader.Reader)(nil)
 type Config struct {
 	Store    *cache.Store // nil: nothing is in memory
 	Database Database
+	// Hot keeps rows of tables that are asked for; nil: nothing of the kind.
+	Hot Hot
 	// Definitions is the largest number of tables whose definitions are kept; 0 means DefaultDefinitions.
 	Definitions int
 	// Stale, while it is set, keeps memory from answering: everything goes to the database. nil: never.
@@ -64,6 +67,7 @@ type Router struct {
 	store  *cache.Store
 	stale  *atomic.Bool
 	db     Database
+	hot    Hot
 	most   int
 	log    *slog.Logger
 	loads  atomic.Uint64
@@ -98,14 +102,14 @@ func New(c Config) *Router {
 		c.Stale = new(atomic.Bool)
 	}
 	r := &Router{
-		store: c.Store, stale: c.Stale, db: c.Database, most: c.Definitions, log: c.Logger,
+		store: c.Store, stale: c.Stale, db: c.Database, hot: c.Hot, most: c.Definitions, log: c.Logger,
 		tables: make(map[schema.Name]*Table), aliases: make(map[schema.Name]schema.Name), flights: make(map[schema.Name]*flight),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
 
-// Close ends the loads that run, whose callers get an error, and waits for them. Tables go on answering. It may be
+// Close ends the loads and reads that run, whose callers get an error, and waits for them. Tables go on answering. It may be
 // called more than once.
 func (r *Router) Close() {
 	r.mu.Lock()
@@ -224,6 +228,9 @@ func (r *Router) load(name schema.Name, f *flight) {
 		}
 		r.mu.Unlock()
 		f.err = err
+		if err == nil {
+			f.table.want()
+		}
 		return
 	}
 	r.mu.Lock()

@@ -32,6 +32,9 @@ func definition(ct *cache.Table) *schema.Table {
 	return nil
 }
 
+// answers tells whether memory may have answers in that state.
+func answers(s cache.State) bool { return s == cache.StateLive || s == cache.StateHot }
+
 // inMemory returns the store's table, nil when there is none, or when memory is too old to answer.
 func (t *Table) inMemory() *cache.Table {
 	if t.router.stale.Load() {
@@ -42,8 +45,8 @@ func (t *Table) inMemory() *cache.Table {
 
 // stored returns the store's table, nil when there is none.
 func (t *Table) stored() *cache.Table {
-	// A table that was removed from the store is never live again.
-	if ct := t.cached.Load(); ct != nil && ct.State() == cache.StateLive {
+	// A table that was removed from the store is never live or hot again.
+	if ct := t.cached.Load(); ct != nil && answers(ct.State()) {
 		return ct
 	}
 	if t.router.store == nil {
@@ -105,7 +108,7 @@ type SearchFunc = func(s *schema.Search, emit func(row rowcodec.Row, version uin
 // be quick and makes no other calls to the table.
 func (t *Table) ViewMemory(c *Counters, fn func(search SearchFunc)) {
 	ct := t.inMemory()
-	if ct == nil || ct.State() != cache.StateLive {
+	if ct == nil || !answers(ct.State()) {
 		// Without the table's lock, which a snapshot holds for long.
 		fn(func(*schema.Search, func(rowcodec.Row, uint64) bool) (bool, error) { return false, nil })
 		return
@@ -117,18 +120,51 @@ func (t *Table) ViewMemory(c *Counters, fn func(search SearchFunc)) {
 	})
 }
 
+// SearchMemoryEach is SearchMemory for s, then calls next, which may change s.Values, and searches again, until next returns
+// false. No search sees a later state of the table than another. When one of them is the database's, served is false, and
+// what was emitted is no answer.
+func (t *Table) SearchMemoryEach(c *Counters, s *schema.Search, next func() bool, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error) {
+	n := 0
+	t.ViewMemory(nil, func(search SearchFunc) {
+		for {
+			if served, err = search(s, emit); !served || err != nil {
+				return
+			}
+			if n++; !next() {
+				return
+			}
+		}
+	})
+	if served && err == nil {
+		for range n {
+			c.addMemory()
+		}
+	}
+	return served, err
+}
+
 // SearchDatabase answers s from the database, with the same rows in the same order as memory would, until emit returns
 // false. A row is valid during the call of emit. The error is ErrChanged, maybe after some rows, or the database's.
 //
-// A search that comes here because its index is not in memory, though the table is, makes memory build that index.
+// A search that comes here because its index is not in memory, though the table is, makes memory build that index. One
+// for a row of a hot table makes memory keep the row; when the row has come there since the caller looked, or while the
+// database was asked, memory's is the answer: it is never older.
 func (t *Table) SearchDatabase(ctx context.Context, c *Counters, s *schema.Search, emit func(row rowcodec.Row) bool) error {
 	if s.Def != t.Def() {
 		return ErrChanged
 	}
 	t.Prepare(s.Def, s.Index)
-	err := t.router.db.Search(ctx, s, emit)
+	if done, err := t.searchHot(ctx, c, s, emit); done {
+		return err
+	}
+	_, err := t.router.db.SearchFrom(ctx, s, emit)
+	return t.asked(c, s.Def, err)
+}
+
+// asked settles what the database has said to a search for the definition def.
+func (t *Table) asked(c *Counters, def *schema.Table, err error) error {
 	if errors.Is(err, dbreader.ErrTableChanged) {
-		t.forget(s.Def)
+		t.forget(def)
 		return fmt.Errorf("%w: %w", ErrChanged, err)
 	}
 	c.addDatabase(err)

@@ -11,15 +11,24 @@ import (
 	"github.com/binlogcache/binlogcache/internal/torture"
 )
 
+// hotScenarios is how many scenarios there are for one that is played with hot tables, unless BINLOGCACHE_TORTURE_HOT is set.
+const hotScenarios = 4
+
+// notHot are scenarios in which a hot table may be wrong, with what docs/CONSISTENCY.md says of it.
+var notHot = map[string]string{
+	"217-unlogged-delete-then-insert": "an unlogged change is noticed when the log changes a row that is kept, not by rows that are not there",
+}
+
 // TestTorture plays every scenario on both flavours, with the cache following all the time and started at the
-// scenario's snapshot mark. BINLOGCACHE_TORTURE_OPTIONS adds options to the servers ("--binlog-checksum=NONE").
+// scenario's snapshot mark, and some of them with tables that are kept hot. BINLOGCACHE_TORTURE_OPTIONS adds options to the
+// servers ("--binlog-checksum=NONE"), BINLOGCACHE_TORTURE_HOT=all plays all scenarios with hot tables.
 func TestTorture(t *testing.T) {
 	files, err := filepath.Glob("../testdata/torture/*.sql")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}
 	for _, flavor := range testmysql.Flavors() {
-		for _, mode := range []string{"running", "fresh"} {
+		for _, mode := range []string{"running", "fresh", "hot"} {
 			t.Run(flavor+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				// Scenarios set global variables: a server of their own.
@@ -29,13 +38,19 @@ func TestTorture(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer r.Close()
-				begin := func(t *testing.T) *daemon { return start(t, server.DSN, "tort.*").waitReady() }
-				if mode == "running" {
+				tables := "tort.*"
+				if mode == "hot" {
+					tables, r.Hot = "nothing.*", true
+				}
+				begin := func(t *testing.T) *daemon { return start(t, server.DSN, tables).waitReady() }
+				if mode != "fresh" {
 					d := begin(t)
 					begin = func(*testing.T) *daemon { return d }
 				}
-				for _, f := range files {
-					playScenario(t, r, f, begin)
+				for i, f := range files {
+					if !r.Hot || i%hotScenarios == 0 || os.Getenv("BINLOGCACHE_TORTURE_HOT") == "all" {
+						playScenario(t, r, f, begin)
+					}
 				}
 			})
 		}
@@ -47,7 +62,7 @@ func playScenario(t *testing.T, r *torture.Runner, file string, begin func(t *te
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.For(r.Flavor) {
+	if !s.For(r.Flavor) || r.Hot && notHot[s.Name] != "" {
 		return
 	}
 	t.Run(s.Name, func(t *testing.T) {
@@ -58,8 +73,15 @@ func playScenario(t *testing.T, r *torture.Runner, file string, begin func(t *te
 		}
 		d := begin(t)
 		r.HandlerSocket, r.Admin = d.handlerSocket, d.base
+		if r.Hot {
+			n, err := r.Warm(t.Context(), s.Tables)
+			if err != nil {
+				t.Fatalf("at the mark: %v", err)
+			}
+			t.Logf("%d rows are hot", n)
+		}
 		before := 0.0
-		if s.Steady {
+		if s.Steady && !r.Hot {
 			if _, err := r.Judge(t.Context(), s.Tables); err != nil {
 				t.Fatalf("at the mark: %v", err)
 			}
@@ -82,7 +104,7 @@ func playScenario(t *testing.T, r *torture.Runner, file string, begin func(t *te
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Steady {
+		if s.Steady && !r.Hot {
 			after, err := r.Transitions(t.Context())
 			if err != nil {
 				t.Fatal(err)

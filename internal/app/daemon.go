@@ -68,6 +68,7 @@ type daemon struct {
 	pool     atomic.Pointer[sqltext.Pool] // for what is neither following nor reading: the containers
 	database *dbreader.Reader
 	router   *router.Router
+	hot      *hotTables // nil: --hot off
 	follower *canal.Follower
 	fresh    *freshness
 
@@ -110,22 +111,35 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 		return nil, err
 	}
 	d.fresh = newFreshness(cfg.MaxStaleness, logger)
-	d.store = cache.New(cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger})
+	storeConfig := cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger}
+	routerConfig := router.Config{Stale: &d.fresh.stale, Logger: logger}
+	if cfg.Hot {
+		storeConfig.HotBytes = int64(cfg.Memory) / hotShare
+	}
+	d.store = cache.New(storeConfig)
 	d.pool.Store(sqltext.NewPool(sources[0], 1, logger))
 	// Of several sources none is asked before it is followed; a single one answers at once.
 	var first *sqltext.Config
 	if len(sources) == 1 {
-		first = sources[0]
+		first = labelled(sources[0])
 	}
 	d.database = dbreader.New(first, dbreader.Config{Logger: logger})
-	d.router = router.New(router.Config{Store: d.store, Database: d.database, Stale: &d.fresh.stale, Logger: logger})
+	if cfg.Hot {
+		d.hot = &hotTables{store: d.store, patterns: patterns, logger: logger, most: hotTablesMost, idle: hotIdle}
+		routerConfig.Hot = d.hot
+	}
+	routerConfig.Store, routerConfig.Database = d.store, d.database
+	d.router = router.New(routerConfig)
 	d.follower, err = canal.New(canal.Config{
 		Source: sources[0], Fallbacks: sources[1:], Led: d.useSource, Tables: patterns, Logger: logger,
 		ProveEvery: d.fresh.every(), Proved: d.fresh.prove,
-		Sink: &sink{store: d.store, router: d.router, containersChanged: d.readContainersAgain},
+		Sink: &sink{store: d.store, router: d.router, hot: d.hot, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {
 		return nil, err
+	}
+	if d.hot != nil {
+		d.hot.follower = d.follower
 	}
 	d.verifier = verify.New(verify.Config{Comparer: comparer{d.store, d.follower}, Rate: cfg.VerifyRate, Logger: logger})
 	if err := d.listen(ctx); err != nil {

@@ -39,10 +39,11 @@ func (d *daemon) Explain(table string, key []string) (*admin.Explanation, error)
 			e.Columns = append(e.Columns, admin.ExplainedColumn{Name: def.Columns[i].Name, Type: def.Columns[i].TypeText})
 		}
 	}
-	if s.State != cache.StateLive {
+	if s.State == cache.StateLive {
+		e.AnsweredBy = "memory"
+	} else if s.State != cache.StateHot {
 		return e, nil
 	}
-	e.AnsweredBy = "memory"
 	if len(key) == 0 {
 		return e, nil
 	}
@@ -57,6 +58,7 @@ func (d *daemon) Explain(table string, key []string) (*admin.Explanation, error)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", admin.ErrBadRequest, err)
 	case x.Found:
+		e.AnsweredBy = "memory" // of a hot table only what is found
 		e.Row = d.explainRow(&x)
 	}
 	return e, nil

@@ -38,6 +38,12 @@ var (
 	descBehind       = desc("lag_behind_seconds", "How old the picture of the source is at most.")
 	descStale        = desc("stale", "1 while memory does not answer, because it is older than --max-staleness.")
 	descStalePeriods = desc("stale_periods_total", "How often memory became older than --max-staleness.")
+	descHotReads     = desc("hot_reads_total", "Reads of hot tables by whole keys: hit in memory, SELECT, or shared with another's SELECT.", "result")
+	descHotPublished = desc("hot_rows_published_total", "Rows of hot tables that were kept after they were read.")
+	descHotDropped   = desc("hot_rows_dropped_total", "Rows of hot tables that were read and not kept, by reason.", "reason")
+	descHotEvicted   = desc("hot_rows_evicted_total", "Rows of hot tables that left memory to make room.")
+	descHotBytes     = desc("hot_bytes", "Memory that rows of hot tables take.")
+	descHotLimit     = desc("hot_limit_bytes", "Memory set aside for rows of hot tables; 0 before the first.")
 	descDefinitions  = desc("definition_loads_total", "Definitions of tables that were read from the source for clients.")
 )
 
@@ -46,6 +52,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
 		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descStale, descStalePeriods, descDefinitions,
+		descHotReads, descHotPublished, descHotDropped, descHotEvicted, descHotBytes, descHotLimit,
 	} {
 		ch <- d
 	}
@@ -110,4 +117,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descStale, stale)
 	counter(descStalePeriods, c.d.fresh.periods.Load())
 	counter(descDefinitions, c.d.router.Loads())
+	hot := c.d.store.HotCounts()
+	counter(descHotReads, hot.Hits, "memory")
+	counter(descHotReads, hot.Reads, "database")
+	counter(descHotReads, hot.Shared, "shared")
+	counter(descHotPublished, hot.Published)
+	for reason, n := range hot.Dropped {
+		counter(descHotDropped, n, reason)
+	}
+	counter(descHotEvicted, hot.Evicted)
+	gauge(descHotBytes, float64(hot.Bytes))
+	gauge(descHotLimit, float64(hot.Limit))
 }

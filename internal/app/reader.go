@@ -56,13 +56,7 @@ func (t boundTable) ViewMemory(fn func(search func(s *schema.Search, emit func(r
 
 // SearchMemoryEach implements hsserver.EachSearcher.
 func (t boundTable) SearchMemoryEach(s *schema.Search, next func() bool, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error) {
-	t.Table.ViewMemory(t.counters, func(search router.SearchFunc) {
-		for {
-			if served, err = search(s, emit); !served || err != nil || !next() {
-				return
-			}
-		}
-	})
+	served, err = t.Table.SearchMemoryEach(t.counters, s, next, emit)
 	return served, t.translate(err)
 }
 

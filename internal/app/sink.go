@@ -15,6 +15,7 @@ import (
 type sink struct {
 	store  *cache.Store
 	router *router.Router
+	hot    *hotTables // nil: --hot off
 	// containersChanged is told when the tables that describe memcached containers have changed.
 	containersChanged func()
 }
@@ -22,29 +23,50 @@ type sink struct {
 var _ canal.Sink = (*sink)(nil)
 
 func (s *sink) table(schemaName, table string) *cache.Table {
-	return s.store.Add(schemaName, table, cache.ModeFull)
+	return s.store.Add(schemaName, table, s.hot.mode(schemaName, table))
 }
 
 func (s *sink) Load(schemaName, table string, def *schema.Table) (canal.Target, error) {
-	g, err := s.table(schemaName, table).Load(def)
+	t := s.table(schemaName, table)
+	s.hot.again(t)
+	if t.Mode() == cache.ModeHot {
+		g, err := t.LoadHot(def)
+		if err != nil {
+			return nil, refusedByMemory(err)
+		}
+		return hotTarget{g, s.hot.tooLargeReason(t.Ident())}, nil
+	}
+	g, err := t.Load(def)
 	if err != nil {
 		return nil, err
 	}
-	return target{g}, nil
+	return target{g, t, s.hot}, nil
 }
 
-// target tells the follower that a table which does not fit into memory need not be tried at once again.
-type target struct{ *cache.Generation }
+// target turns the errors of memory into what the follower understands: a table which does not fit is kept hot from its
+// next load on, or need not be tried at once again.
+type target struct {
+	*cache.Generation
+	table *cache.Table
+	hot   *hotTables
+}
 
 func (t target) Apply(changes []rowcodec.Change, version uint64) error {
-	return refusedByMemory(t.Generation.Apply(changes, version))
+	return t.settle(t.Generation.Apply(changes, version))
 }
 
 func (t target) Install(rows []rowcodec.Row, version, low uint64) error {
-	return refusedByMemory(t.Generation.Install(rows, version, low))
+	return t.settle(t.Generation.Install(rows, version, low))
 }
 
-func (t target) Live() error { return refusedByMemory(t.Generation.Live()) }
+func (t target) Live() error { return t.settle(t.Generation.Live()) }
+
+func (t target) settle(err error) error {
+	if errors.Is(err, cache.ErrMemory) && t.hot.demote(t.table) {
+		return err
+	}
+	return refusedByMemory(err)
+}
 
 func refusedByMemory(err error) error {
 	if errors.Is(err, cache.ErrMemory) {
@@ -53,12 +75,30 @@ func refusedByMemory(err error) error {
 	return err
 }
 
+// hotTarget is the content of a table of which single rows are kept.
+type hotTarget struct {
+	*cache.HotGeneration
+	reason string
+}
+
+var _ canal.HotTarget = hotTarget{}
+
+func (t hotTarget) Live() error { return t.HotGeneration.Live(t.reason) }
+
+// Install, PurgeMarks and Progress are for snapshots, of which there is none.
+func (hotTarget) Install([]rowcodec.Row, uint64, uint64) error {
+	return errors.New("a hot table takes no snapshot")
+}
+func (hotTarget) PurgeMarks(uint64)       {}
+func (hotTarget) Progress(uint64, uint64) {}
+
 func (s *sink) Suspend(schemaName, table, reason string) { s.table(schemaName, table).Suspend(reason) }
 
 func (s *sink) Refuse(schemaName, table, reason string) { s.table(schemaName, table).Refuse(reason) }
 
 func (s *sink) Remove(schemaName, table string) {
 	s.store.Remove(schema.Name{Schema: schemaName, Table: table})
+	s.hot.removed(schemaName, table)
 }
 
 func (s *sink) SchemaChanged(schemaName, table string) {

@@ -11,9 +11,25 @@ import (
 
 // useSource makes everything that asks the database ask the server that is followed from now on.
 func (d *daemon) useSource(source *sqltext.Config) {
-	d.database.Use(source)
+	d.database.Use(labelled(source))
 	d.pool.Swap(sqltext.NewPool(source, 1, d.logger)).Close()
 	d.readContainersAgain()
+}
+
+// labelled makes connections carry the name of the server that they lead to, so that rows of another server than the
+// followed one are not kept.
+func labelled(source *sqltext.Config) *sqltext.Config {
+	own := *source
+	own.Init = func(ctx context.Context, c *sqltext.Conn) (err error) {
+		if source.Init != nil {
+			if err := source.Init(ctx, c); err != nil {
+				return err
+			}
+		}
+		c.Server, err = canal.Identify(ctx, c)
+		return err
+	}
+	return &own
 }
 
 // checkSource tries, once a source can be reached, what the follower and the tables need. A table that was named in full

@@ -81,8 +81,11 @@ func (d *daemon) NotReady() []string {
 	}
 	for _, t := range d.store.Tables() {
 		s := t.Status()
+		if s.Mode == cache.ModeHot && !d.patterns.Match(t.Ident().Schema, t.Ident().Table) {
+			continue // nobody has asked for it to be there
+		}
 		switch s.State {
-		case cache.StateLive:
+		case cache.StateLive, cache.StateHot:
 		case cache.StateRefused:
 			// It stays so until somebody changes it, and the database answers. Who named it wants to know.
 			if slices.ContainsFunc(exact, func(n schema.Name) bool { return n == t.Ident() }) {

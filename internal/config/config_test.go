@@ -54,8 +54,8 @@ func TestServeDefaults(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
 		}
 	}
-	if s.Hot || s.MaxStaleness != 0 || s.StateDir != "" || s.Policies != nil || s.Options != nil || len(s.Containers) != 0 {
-		t.Errorf("something is set that nobody asked for: %+v", s)
+	if !s.Hot || s.MaxStaleness != 0 || s.StateDir != "" || s.Policies != nil || s.Options != nil || len(s.Containers) != 0 {
+		t.Errorf("hot is off, or something is set that nobody asked for: %+v", s)
 	}
 }
 
@@ -355,7 +355,6 @@ func TestErrors(t *testing.T) {
 		{"staleness in the file", serve(), nil, "max-staleness: 5ms\n", []string{"binlogcache.yaml:1: max-staleness", "5ms", "50ms"}},
 		{"ack", serve("--write-ack", "committed"), nil, "", []string{"--write-ack", "later version"}},
 		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},
-		{"hot", serve("--hot", "on"), nil, "", []string{"--hot", "later version"}},
 		{"explain without a table", []string{"explain", "--key", "1"}, nil, "", []string{"explain", "--table"}},
 		{"explain two rows", []string{"explain", "a.b:1", "a.b:2"}, nil, "", []string{"a.b:2"}},
 		{"verify with a key and no table", []string{"verify", "--key", "1"}, nil, "", []string{"--key", "--table"}},

@@ -16,7 +16,7 @@ type Serve struct {
 	Sources []DSN
 	// Tables are the patterns of tables that are cached in full: "app.user", "shop.*".
 	Tables []string
-	// Hot keeps rows of other tables that were asked for.
+	// Hot keeps rows that were asked for of other tables, and of those of Tables that do not fit into Memory.
 	Hot bool
 
 	// The listeners.
@@ -132,6 +132,7 @@ func newServe() (Command, []*option) {
 		Admin:              Address{"tcp", "127.0.0.1:8911"},
 		MemcachedCompat:    CompatSafe,
 		Memory:             1 << 30,
+		Hot:                true,
 		WriteAck:           AckApplied,
 		VerifyRate:         1000,
 		LogFormat:          "text",
@@ -148,11 +149,11 @@ func newServe() (Command, []*option) {
 		},
 		{
 			name: "tables", metavar: "PATTERN,...", several: true, value: listValue{&s.Tables},
-			help: "Tables that are cached in full: app.user,shop.*. Other tables are answered by the database.",
+			help: "Tables that are cached in full: app.user,shop.*. Of other tables that are used, rows are kept hot; see --hot.",
 		},
 		{
 			name: "hot", metavar: "on|off", value: switchValue{&s.Hot},
-			help: "Keep rows of other tables that were asked for.",
+			help: "Keep rows that were asked for by their whole key, of tables that clients use and --tables does not name, and of tables that do not fit into --memory. Off: the database answers for those.",
 		},
 		{
 			name: "handlersocket-read", metavar: "ADDR", value: &s.HandlerSocketRead,

@@ -180,6 +180,15 @@ func (r *Reader) Load(ctx context.Context, schemaName, table string) (*schema.Ta
 	return def, nil
 }
 
+// Origin says where the rows of a search came from.
+type Origin struct {
+	// Server is the label of the connection, as sqltext.Config.Init has set it; empty without one.
+	Server string
+	// Snapshot is true where one SELECT, begun after the search was asked for, has read all rows: they are one committed
+	// state. A HANDLER statement promises nothing of the kind.
+	Snapshot bool
+}
+
 // Search gives the rows of s to emit, in order, until emit returns false. A row has all columns of s.Def; those that
 // are not in s.Columns are NULL. Its bytes are valid during the call of emit only.
 //
@@ -191,17 +200,25 @@ func (r *Reader) Load(ctx context.Context, schemaName, table string) (*schema.Ta
 // Errors are the package's own, the cause of ctx when that ended, and *mysql.MyError for what the server refuses. Rows
 // may have been given before an error.
 func (r *Reader) Search(ctx context.Context, s *schema.Search, emit func(row rowcodec.Row) bool) error {
+	_, err := r.SearchFrom(ctx, s, emit)
+	return err
+}
+
+// SearchFrom is Search that also says where the rows came from; the Origin means nothing when there is an error.
+func (r *Reader) SearchFrom(ctx context.Context, s *schema.Search, emit func(row rowcodec.Row) bool) (Origin, error) {
 	p, err := newPlan(s)
 	if err != nil {
-		return fmt.Errorf("search: %w", err)
+		return Origin{}, fmt.Errorf("search: %w", err)
 	}
+	var from Origin
 	err = r.run(ctx, func(ctx context.Context, c *sqltext.Conn) (bool, error) {
+		from = Origin{Server: c.Server, Snapshot: !p.walk}
 		return p.read(ctx, c, emit)
 	})
 	if err != nil {
-		return fmt.Errorf("search %s: %w", s.Def.FullName(), err)
+		return Origin{}, fmt.Errorf("search %s: %w", s.Def.FullName(), err)
 	}
-	return nil
+	return from, nil
 }
 
 // otherServers is how often an address that leads to several servers may lead to another one than is followed.

@@ -17,6 +17,8 @@ import (
 // Conn is one connection. It is used by one goroutine at a time; Close and Broken may be called by others.
 type Conn struct {
 	wire
+	// Server is free for Config.Init to say which server the connection leads to; nothing here reads it.
+	Server  string
 	raw     net.Conn // the socket, below TLS
 	cfg     *Config
 	id      uint32

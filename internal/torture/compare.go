@@ -59,11 +59,23 @@ func (c *comparer) compare(ctx context.Context, t CachedTable, states map[string
 		v.State, v.Reason = "refused", info.Reason
 		return v, nil
 	}
+	if c.runner.Hot {
+		v.State = "hot"
+		return v, c.compareHot(ctx, hs, t)
+	}
 	v.State = "live"
 	return v, c.compareLive(ctx, hs, t, info)
 }
 
-func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedTable, info tableStatus) error {
+// tableRows is a table as the server has it.
+type tableRows struct {
+	columns []string
+	key     []int // places of the index's columns
+	rows    [][][]byte
+}
+
+// read reads a table in the order of the index.
+func (c *comparer) read(ctx context.Context, t CachedTable) (*tableRows, error) {
 	columns, err := c.strings(ctx, "SHOW COLUMNS FROM "+quoteName(t.Schema)+"."+quoteName(t.Table), func(row map[string]string) string {
 		if strings.Contains(strings.ToUpper(row["Extra"]), "INVISIBLE") {
 			return ""
@@ -71,7 +83,7 @@ func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedT
 		return row["Field"]
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var order []string
 	keyColumns, err := c.strings(ctx, "SHOW INDEX FROM "+quoteName(t.Schema)+"."+quoteName(t.Table), func(row map[string]string) string {
@@ -86,10 +98,10 @@ func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedT
 		return row["Column_name"]
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(keyColumns) == 0 {
-		return errors.New("no usable key and not refused")
+		return nil, errors.New("no usable key and not refused")
 	}
 	quoted := func(names []string) string {
 		q := make([]string, len(names))
@@ -101,8 +113,30 @@ func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedT
 	rows, err := c.rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s FORCE INDEX (%s) ORDER BY %s", quoted(columns),
 		quoteName(t.Schema), quoteName(t.Table), quoteName(t.Index), strings.Join(order, ",")))
 	if err != nil {
+		return nil, err
+	}
+	key := make([]int, len(keyColumns))
+	for i, k := range keyColumns {
+		key[i] = slices.Index(columns, k)
+	}
+	return &tableRows{columns, key, rows}, nil
+}
+
+// open opens the table as index 1.
+func (hs *handlerSocket) open(t CachedTable, columns []string) error {
+	answer, err := hs.ask([]byte("P"), []byte("1"), []byte(t.Schema), []byte(t.Table), []byte(t.Index), []byte(strings.Join(columns, ",")))
+	if err == nil && string(answer[0]) != "0" {
+		err = fmt.Errorf("does not open: %q", answer)
+	}
+	return err
+}
+
+func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedTable, info tableStatus) error {
+	table, err := c.read(ctx, t)
+	if err != nil {
 		return err
 	}
+	rows := table.rows
 	if info.Rows != uint64(len(rows)) {
 		return fmt.Errorf("the cache counts %d rows, the server %d", info.Rows, len(rows))
 	}
@@ -110,18 +144,10 @@ func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedT
 	if err != nil {
 		return err
 	}
-	answer, err := hs.ask([]byte("P"), []byte("1"), []byte(t.Schema), []byte(t.Table), []byte(t.Index), []byte(strings.Join(columns, ",")))
-	if err != nil {
+	if err := hs.open(t, table.columns); err != nil {
 		return err
 	}
-	if string(answer[0]) != "0" {
-		return fmt.Errorf("does not open: %q", answer)
-	}
-	key := make([]int, len(keyColumns))
-	for i, k := range keyColumns {
-		key[i] = slices.Index(columns, k)
-	}
-	asked, err := lookups(hs, rows, key, len(columns))
+	asked, err := lookups(hs, rows, table.key, len(table.columns))
 	if err != nil {
 		return err
 	}
@@ -138,31 +164,36 @@ func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedT
 	return nil
 }
 
+// find searches from the key of a row in what open has opened.
+func (hs *handlerSocket) find(op, limit string, row [][]byte, key []int, columns int) ([][][]byte, error) {
+	request := [][]byte{[]byte("1"), []byte(op), []byte(strconv.Itoa(len(key)))}
+	for _, k := range key {
+		request = append(request, escape(row[k]))
+	}
+	answer, err := hs.ask(append(request, []byte(limit))...)
+	if err != nil {
+		return nil, err
+	}
+	if string(answer[0]) != "0" {
+		return nil, fmt.Errorf("find %s: %q", op, answer)
+	}
+	var found [][][]byte
+	for values := range slices.Chunk(answer[2:], columns) {
+		r := make([][]byte, len(values))
+		for i, v := range values {
+			r[i] = unescape(v)
+		}
+		found = append(found, r)
+	}
+	return found, nil
+}
+
 // lookups finds each row by its key, and all rows by a walk from the first key. It returns the number of requests: none for
 // keys with NULLs.
 func lookups(hs *handlerSocket, rows [][][]byte, key []int, columns int) (asked int, err error) {
 	find := func(op, limit string, row [][]byte) ([][][]byte, error) {
 		asked++
-		request := [][]byte{[]byte("1"), []byte(op), []byte(strconv.Itoa(len(key)))}
-		for _, k := range key {
-			request = append(request, escape(row[k]))
-		}
-		answer, err := hs.ask(append(request, []byte(limit))...)
-		if err != nil {
-			return nil, err
-		}
-		if string(answer[0]) != "0" {
-			return nil, fmt.Errorf("find %s: %q", op, answer)
-		}
-		var found [][][]byte
-		for values := range slices.Chunk(answer[2:], columns) {
-			r := make([][]byte, len(values))
-			for i, v := range values {
-				r[i] = unescape(v)
-			}
-			found = append(found, r)
-		}
-		return found, nil
+		return hs.find(op, limit, row, key, columns)
 	}
 	hasNull := func(row [][]byte) bool {
 		return slices.ContainsFunc(key, func(k int) bool { return row[k] == nil })
