@@ -46,7 +46,7 @@ func (v View) Search(s *schema.Search, emit func(row rowcodec.Row, version uint6
 
 // search does the work of Search; t.mu is held for reading.
 func (t *Table) search(s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
-	if t.State() != StateLive {
+	if t.State() != StateLive || t.redefining.Load() {
 		return Pass
 	}
 	g := t.gen

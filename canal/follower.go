@@ -96,6 +96,7 @@ type hookPoint uint8
 const (
 	hookDefined   hookPoint = iota // a load has read the definition
 	hookChunkRead                  // a load has read a piece and its high mark
+	hookRedefined                  // the new definition of a live table has been read
 )
 
 func (f *Follower) hook(p hookPoint, t *table) {

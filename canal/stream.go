@@ -477,6 +477,9 @@ func (s *stream) abandon(why string) {
 		for _, tc := range x.tables {
 			s.f.reload(tc.t, why)
 		}
+		for t := range x.kept {
+			x.touch(t, why)
+		}
 		for t := range x.touched {
 			s.f.suspendChanged(t, why)
 			s.f.requestLoad(t)

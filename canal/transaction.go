@@ -40,6 +40,9 @@ type transaction struct {
 	// everything is the reason why any table may have been changed, or nothing; touched are single tables with theirs.
 	everything string
 	touched    map[*table]string
+	// kept are tables whose rows and columns are what they were, while other parts of their definitions may have changed:
+	// true where the indexes may have. What is touched too counts as touched.
+	kept map[*table]bool
 	// changed are schemas in which definitions may have changed; "" stands for all.
 	changed []string
 	// created and granted tell that more tables may be there or be seen afterwards.
@@ -102,6 +105,14 @@ func (x *transaction) touch(t *table, reason string) {
 	if x.touched[t] == "" {
 		x.touched[t] = reason
 	}
+}
+
+// keep notes a table of transaction.kept.
+func (x *transaction) keep(t *table, indexes bool) {
+	if x.kept == nil {
+		x.kept = map[*table]bool{}
+	}
+	x.kept[t] = x.kept[t] || indexes
 }
 
 func (x *transaction) touchAll(reason string) {
@@ -262,7 +273,7 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 	reason := "the log has a statement as text: " + st.verb
 	if st.ddl {
 		reason = "its definition may have changed: " + st.verb
-		x.created = true
+		x.created = x.created || st.effect != effectKeeps
 	}
 	switch st.effect {
 	case effectGrants:
@@ -280,9 +291,15 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 			}
 		}
 		x.change(st.name)
+	case effectKeeps:
+		for _, t := range f.tables.all() {
+			if st.touches(t.name, schemaName) {
+				x.keep(t, st.indexes)
+			}
+		}
 	case effectTables, effectCreate:
 		for _, t := range f.tables.all() {
-			if !st.mentions(t.name.Table) {
+			if !st.touches(t.name, schemaName) {
 				continue
 			}
 			// What is there already stays as it is. But when the very table is made, what was there is gone, unseen.
@@ -345,6 +362,11 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 			reload = append(reload, t)
 		}
 	} else {
+		for t, indexes := range x.kept {
+			if x.touched[t] == "" && !f.keep(t, indexes) {
+				x.touch(t, "its definition may have changed")
+			}
+		}
 		for t, reason := range x.touched {
 			f.suspendChanged(t, reason)
 			reload = append(reload, t)

@@ -44,6 +44,10 @@ func (t target) Install(rows []rowcodec.Row, version, low uint64) error {
 	return refusedByMemory(t.Generation.Install(rows, version, low))
 }
 
+func (t target) Redefine(def *schema.Table) error {
+	return refusedByMemory(t.Generation.Redefine(def))
+}
+
 func (t target) Live() error { return refusedByMemory(t.Generation.Live()) }
 
 func refusedByMemory(err error) error {
@@ -60,6 +64,8 @@ func (s *sink) Refuse(schemaName, table, reason string) { s.table(schemaName, ta
 func (s *sink) Remove(schemaName, table string) {
 	s.store.Remove(schema.Name{Schema: schemaName, Table: table})
 }
+
+func (s *sink) Redefine(schemaName, table string) { s.table(schemaName, table).Redefining() }
 
 func (s *sink) SchemaChanged(schemaName, table string) {
 	switch {

@@ -200,7 +200,7 @@ func (c *comparer) settled(ctx context.Context, want string, tables []CachedTabl
 			return nil, err
 		case exists && !known:
 			return nil, fmt.Errorf("%s.%s is not known", t.Schema, t.Table)
-		case known && info.State != "live" && info.State != "refused":
+		case known && (info.State != "live" || info.Reason != "") && info.State != "refused":
 			return nil, fmt.Errorf("%s is %s (%s)", info.Name, info.State, info.Reason)
 		}
 	}
