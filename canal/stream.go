@@ -485,8 +485,8 @@ func (s *stream) abandon(why string) {
 			s.f.requestLoad(t)
 		}
 	}
-	for _, schemaName := range x.changed {
-		s.f.cfg.Sink.SchemaChanged(schemaName, "")
+	for _, name := range x.changed {
+		s.f.cfg.Sink.SchemaChanged(name.Schema, name.Table)
 	}
 	list := s.wantList(x)
 	s.close()

@@ -11,6 +11,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 // changeOverhead is what a change costs in memory beside its rows.
@@ -43,8 +44,9 @@ type transaction struct {
 	// kept are tables whose rows and columns are what they were, while other parts of their definitions may have changed:
 	// true where the indexes may have. What is touched too counts as touched.
 	kept map[*table]bool
-	// changed are schemas in which definitions may have changed; "" stands for all.
-	changed []string
+	// changed are the tables whose definitions may have changed; all of a schema where there is no table, all where there is
+	// no schema.
+	changed []schema.Name
 	// created and granted tell that more tables may be there or be seen afterwards.
 	created, granted bool
 }
@@ -281,7 +283,7 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 	case effectAll:
 		x.touchAll(reason)
 		if st.ddl {
-			x.changed = append(x.changed, "")
+			x.change(schema.Name{})
 		}
 		return
 	case effectSchema:
@@ -290,7 +292,7 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 				x.touch(t, reason)
 			}
 		}
-		x.change(st.name)
+		x.change(schema.Name{Schema: st.name})
 	case effectKeeps:
 		for _, t := range f.tables.all() {
 			if st.touches(t.name, schemaName) {
@@ -308,20 +310,32 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 			}
 		}
 	}
-	if st.ddl {
+	switch {
+	case !st.ddl:
+	case st.named && !st.foreign:
+		for _, t := range st.targets {
+			if t.schema == "" {
+				t.schema = schemaName
+			}
+			if t.schema == "" {
+				t.table = ""
+			}
+			x.change(schema.Name{Schema: t.schema, Table: t.table})
+		}
+	default:
 		if schemaName != "" {
-			x.change(schemaName)
+			x.change(schema.Name{Schema: schemaName})
 		}
 		for _, q := range st.qualifiers {
-			x.change(q)
+			x.change(schema.Name{Schema: q})
 		}
 	}
 }
 
-// change notes a schema whose definitions may have changed.
-func (x *transaction) change(schemaName string) {
-	if !slices.Contains(x.changed, schemaName) {
-		x.changed = append(x.changed, schemaName)
+// change notes what may have another definition.
+func (x *transaction) change(name schema.Name) {
+	if !slices.Contains(x.changed, name) {
+		x.changed = append(x.changed, name)
 	}
 }
 
@@ -354,7 +368,7 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 	}
 	if x.everything != "" {
 		suspend := f.suspend
-		if slices.Contains(x.changed, "") {
+		if slices.Contains(x.changed, schema.Name{}) {
 			suspend = f.suspendChanged
 		}
 		for _, t := range f.tables.all() {
@@ -372,8 +386,8 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 			reload = append(reload, t)
 		}
 	}
-	for _, schemaName := range x.changed {
-		f.cfg.Sink.SchemaChanged(schemaName, "")
+	for _, name := range x.changed {
+		f.cfg.Sink.SchemaChanged(name.Schema, name.Table)
 	}
 	return reload
 }
