@@ -106,7 +106,8 @@ func (f *Follower) settleDefinition(t *table, to *feed, count int, def *schema.T
 		return true
 	case err == nil:
 		if err = to.target.Redefine(def); err == nil {
-			to.def, to.decoder, t.redefine = def, nil, 0
+			t.feed.Store(&feed{target: to.target, def: def})
+			t.redefine = 0
 			f.log.Info("table has other indexes", "table", t.name.String())
 			return false
 		}

@@ -287,7 +287,7 @@ func (s *stream) tableMap(tm *replication.TableMapEvent) {
 	b.tc = s.tx.of(t, to)
 	switch {
 	case b.tc.lost != "":
-	case to == nil || to != b.tc.feed:
+	case !to.same(b.tc.feed):
 		b.tc.lost = "a prepared transaction is older than the table's content"
 	default:
 		if to.decoder == nil || !to.decoder.Matches(tm) {

@@ -101,13 +101,16 @@ const (
 	phaseAbsent
 )
 
-// feed is a Target with what the stream needs to fill it.
+// feed is a Target with what the stream needs to fill it. Another definition makes another feed.
 type feed struct {
 	target Target
 	def    *schema.Table
 	// decoder is the one for the last table map; the stream's own.
 	decoder *rowcodec.Decoder
 }
+
+// same reports that two feeds lead to the same content; their definitions may differ in indexes.
+func (fd *feed) same(other *feed) bool { return fd != nil && other != nil && fd.target == other.target }
 
 // xaCommit remembers when an XA transaction was applied. See attempt.low.
 type xaCommit struct {

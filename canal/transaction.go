@@ -352,13 +352,13 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 			// Nobody takes the changes any more; the load to come will see them in the table.
 		case tc.lost != "":
 			x.touch(tc.t, tc.lost)
-		case now != tc.feed:
+		case !now.same(tc.feed):
 			x.touch(tc.t, "a prepared transaction is older than the table's content")
 		case len(tc.changes) > 0:
 			err := now.target.Apply(tc.changes, version)
 			f.counts.changes.Add(uint64(len(tc.changes)))
 			switch {
-			case err == nil || tc.t.feed.Load() != now:
+			case err == nil || !now.same(tc.t.feed.Load()):
 			case errors.Is(err, ErrRefused):
 				f.refuse(tc.t, err.Error())
 			default:

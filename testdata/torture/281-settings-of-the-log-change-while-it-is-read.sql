@@ -7,15 +7,15 @@
 DROP DATABASE IF EXISTS tort;
 CREATE DATABASE tort CHARACTER SET utf8mb4;
 USE tort;
-CREATE TABLE t1 (id INT UNSIGNED PRIMARY KEY, s VARCHAR(20) NOT NULL, e ENUM('a','b','ä'), m SET('x','y'), b TINYINT UNSIGNED, c BINARY(4), UNIQUE KEY s (s));
-INSERT INTO t1 VALUES (1,'one','a','x',200,'ab'),(4000000000,'two','ä','x,y',255,NULL);
+CREATE TABLE t1 (id INT UNSIGNED PRIMARY KEY, s VARCHAR(20) NOT NULL, e ENUM('a','b','ö'), m SET('x','y'), b TINYINT UNSIGNED, c BINARY(4), UNIQUE KEY s (s));
+INSERT INTO t1 VALUES (1,'one','a','x',200,'ab'),(4000000000,'two','ö','x,y',255,NULL);
 -- SNAPSHOT
 SET @checksum=@@global.binlog_checksum, @metadata=@@global.binlog_row_metadata;
 INSERT INTO t1 VALUES (2,'zwei','b','y',128,'cd');
 SET GLOBAL binlog_checksum=NONE;
 UPDATE t1 SET b=b-1;
 SET GLOBAL binlog_row_metadata=MINIMAL;
-INSERT INTO t1 VALUES (3,'drei','ä','',129,'ef');
+INSERT INTO t1 VALUES (3,'drei','ö','',129,'ef');
 UPDATE t1 SET e='b', m='x' WHERE id=4000000000;
 SET GLOBAL binlog_checksum=CRC32;
 DELETE FROM t1 WHERE id=1;

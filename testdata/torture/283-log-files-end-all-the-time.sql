@@ -36,7 +36,9 @@ XA START 'r';
 UPDATE t1 SET pad='xa' WHERE id=6;
 XA END 'r';
 XA PREPARE 'r';
+-- session: a
 FLUSH BINARY LOGS;
+-- session: main
 XA COMMIT 'r';
 SET GLOBAL max_binlog_size=@size;
 UPDATE t1 SET id=id+100 ORDER BY id DESC;
