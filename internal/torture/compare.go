@@ -70,7 +70,9 @@ func (c *comparer) compareDatabase(ctx context.Context, hs *handlerSocket, t Cac
 		return err
 	}
 	index := layout.index("PRIMARY")
-	if index == nil || index.prefix() {
+	// The text of a FLOAT is not its value, so that rows are not found by it.
+	float := func(p part) bool { return layout.columns[p.column].kind == "float" }
+	if index == nil || index.prefix() || slices.ContainsFunc(index.parts, float) {
 		return nil
 	}
 	before, err := c.runner.status(ctx)
