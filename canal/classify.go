@@ -2,6 +2,7 @@ package canal
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -86,8 +87,27 @@ func classify(query, status []byte) statement {
 		other := classifier{scanner: scanner{text: text, mode: mode}}
 		st = worse(st, other.statement())
 	}
-	st.foreign = !mode.utf8 && !isASCII(text)
+	if !mode.utf8 && !isASCII(text) {
+		st.inForeign()
+	}
 	return st
+}
+
+// inForeign adapts a statement to a client's character set that is not read here. A byte beyond ASCII may be a letter, and in
+// some of them it is a blank: a name may begin or end at any such byte.
+func (s *statement) inForeign() {
+	s.foreign, s.named = true, false
+	for word := range s.words {
+		for _, part := range strings.FieldsFunc(word, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			s.words[part] = true
+		}
+	}
+	switch {
+	case s.effect == effectSchema && !isASCII(s.name):
+		s.effect = effectAll
+	case s.effect == effectCreate:
+		s.effect = effectTables
+	}
 }
 
 func worse(a, b statement) statement {

@@ -19,16 +19,12 @@ func (s *statement) touches(name schema.Name, schemaName string) bool {
 	if !s.named {
 		return s.mentions(name.Table)
 	}
-	// In another character set than UTF-8 a name beyond ASCII can't be told from others of its kind.
-	same := func(written, name string) bool {
-		return sameName(written, name) || s.foreign && !isASCII(written) && !isASCII(name)
-	}
 	for _, t := range s.targets {
 		in := t.schema
 		if in == "" {
 			in = schemaName
 		}
-		if same(t.table, name.Table) && (in == "" || same(in, name.Schema)) {
+		if sameName(t.table, name.Table) && (in == "" || sameName(in, name.Schema)) {
 			return true
 		}
 	}
@@ -146,7 +142,8 @@ func (d *ddl) targets(verb string) (targets []target, ok bool) {
 			if !d.accept("TO") {
 				return nil, false
 			}
-			targets = append(targets, from, d.table())
+			targets = append(targets, from)
+			targets = d.other(targets, from)
 			if !d.mark(",") {
 				return targets, d.end() && !d.bad
 			}
@@ -155,14 +152,23 @@ func (d *ddl) targets(verb string) (targets []target, ok bool) {
 		d.accept("IF", "EXISTS")
 		t := d.table()
 		d.wait()
-		others, ok := d.others()
-		return append(others, t), ok
+		return d.others(t)
 	}
 	return nil, false
 }
 
-// others looks through the specifications of an ALTER TABLE for other tables that it changes.
-func (d *ddl) others() (targets []target, ok bool) {
+// other adds the second table of a statement. Without a schema it is of the default one, or perhaps of the first table's.
+func (d *ddl) other(targets []target, first target) []target {
+	t := d.table()
+	if t.schema == "" && first.schema != "" {
+		targets = append(targets, target{first.schema, t.table})
+	}
+	return append(targets, t)
+}
+
+// others looks through the specifications of an ALTER TABLE of t for other tables that it changes; t is among the answer.
+func (d *ddl) others(t target) (targets []target, ok bool) {
+	targets = append(targets, t)
 	for !d.end() && !d.bad {
 		switch {
 		case d.accept("RENAME"):
@@ -172,21 +178,21 @@ func (d *ddl) others() (targets []target, ok bool) {
 			if !d.any("TO", "AS") {
 				d.mark("=")
 			}
-			targets = append(targets, d.table())
+			targets = d.other(targets, t)
 		case d.accept("EXCHANGE", "PARTITION"):
 			d.name()
 			if !d.accept("WITH", "TABLE") {
 				return nil, false
 			}
-			targets = append(targets, d.table())
+			targets = d.other(targets, t)
 		case d.accept("CONVERT", "TABLE"):
-			targets = append(targets, d.table())
+			targets = d.other(targets, t)
 		case d.accept("CONVERT", "PARTITION"):
 			d.name()
 			if !d.accept("TO", "TABLE") {
 				return nil, false
 			}
-			targets = append(targets, d.table())
+			targets = d.other(targets, t)
 		default:
 			d.bad = d.tok.kind == tokenBad
 			d.take()

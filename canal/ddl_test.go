@@ -75,6 +75,19 @@ func TestTouches(t *testing.T) {
 	if !st.touches(followed[4], "a") || st.touches(followed[0], "a") {
 		t.Errorf("in latin1: %v", st.targets)
 	}
+	// \xa0 is a blank there.
+	st = classify([]byte("DROP TABLE x,\xa0t"), statusBlock(0, 8))
+	if !st.touches(followed[0], "a") || st.touches(followed[2], "a") {
+		t.Errorf("behind a blank of latin1: %v", st.words)
+	}
+	for sql, effect := range map[string]effect{
+		"DROP DATABASE \xa0a": effectAll, "DROP DATABASE\xa0a": effectAll, "CREATE TABLE \xa0t (a INT)": effectTables, "DROP\xa0TABLE t": effectAll,
+		"ALTER TABLE t COMMENT 'x',\xa0DROP COLUMN a": effectTables,
+	} {
+		if st := classify([]byte(sql), statusBlock(0, 8)); st.effect != effect {
+			t.Errorf("%q: effect %d, wanted %d", sql, st.effect, effect)
+		}
+	}
 }
 
 func TestKeeps(t *testing.T) {

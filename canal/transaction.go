@@ -312,7 +312,7 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 	}
 	switch {
 	case !st.ddl:
-	case st.named && !st.foreign:
+	case st.named:
 		for _, t := range st.targets {
 			if t.schema == "" {
 				t.schema = schemaName
