@@ -11,6 +11,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -97,6 +98,10 @@ func run() (err error) {
 	if err != nil {
 		return err
 	}
+	states, err := cache.transitions(ctx)
+	if err != nil {
+		return err
+	}
 	relay.cut()
 	begin := time.Now()
 	images, err := write(ctx, db)
@@ -130,6 +135,9 @@ func run() (err error) {
 	after, err := cpuOf(cache.pid)
 	if err != nil {
 		return err
+	}
+	if n, err := cache.transitions(ctx); err != nil || n != states {
+		return errors.Join(err, errors.New("the table was loaded anew"))
 	}
 	million := float64(images) / 1e6
 	fmt.Printf("| reader | wall s | images/s | CPU s | CPU s per million images |\n|---|---|---|---|---|\n")
@@ -264,17 +272,23 @@ func syncer(ctx context.Context, cfg *driver.Config, from, to mysql.Position) (w
 	defer s.Close()
 	used := ownCPU()
 	begin := time.Now()
+	at := from // not what the syncer says: its buffer is ahead
 	streamer, err := s.StartSync(from)
 	for err == nil {
 		var ev *replication.BinlogEvent
 		if ev, err = streamer.GetEvent(ctx); err != nil {
 			break
 		}
+		if ev.Header.LogPos > 0 {
+			at.Pos = ev.Header.LogPos
+		}
 		switch e := ev.Event.(type) {
+		case *replication.RotateEvent:
+			at = mysql.Position{Name: string(e.NextLogName), Pos: uint32(e.Position)}
 		case *replication.RowsEvent:
 			images += len(e.Rows)
 		case *replication.XIDEvent:
-			if s.GetNextPosition().Compare(to) >= 0 {
+			if at.Compare(to) >= 0 {
 				return time.Since(begin), ownCPU() - used, images, nil
 			}
 		}
@@ -355,6 +369,31 @@ func (p *process) get(ctx context.Context, path string, into any) (code int, err
 func (p *process) ready(ctx context.Context) (bool, error) {
 	code, err := p.get(ctx, "/readyz", nil)
 	return code == http.StatusOK, err
+}
+
+// transitions are the lines of the metrics that count changes of table states: they are the same as long as nothing is
+// loaded anew.
+func (p *process) transitions(ctx context.Context) (lines string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	for in := bufio.NewScanner(resp.Body); ; {
+		if !in.Scan() {
+			if err = in.Err(); err == nil && lines == "" {
+				err = errors.New("the metrics do not count changes of table states")
+			}
+			return lines, err
+		}
+		if strings.HasPrefix(in.Text(), "binlogcache_table_transitions_total{") {
+			lines += in.Text() + "\n"
+		}
+	}
 }
 
 // applied reports that the cache has come to the server's set, with the table live and of the right size: it has not
