@@ -11,7 +11,12 @@ type target struct{ schema, table string }
 
 // sameName reports that a server may take two names for one. Some compare them without regard to case.
 func sameName(a, b string) bool {
-	return strings.EqualFold(a, b) || strings.ToLower(a) == strings.ToLower(b)
+	if strings.EqualFold(a, b) {
+		return true
+	}
+	// Folding keeps some letters apart whose small forms are the same, such as the dotted I.
+	x, y := strings.ToLower(a), strings.ToLower(b)
+	return x == y
 }
 
 // touches reports that the statement may mean the table. schemaName is the statement's default schema.
