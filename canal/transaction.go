@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -288,7 +287,7 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 		return
 	case effectSchema:
 		for _, t := range f.tables.all() {
-			if strings.EqualFold(t.name.Schema, st.name) || st.foreign && !isASCII(t.name.Schema) {
+			if sameName(t.name.Schema, st.name) || st.foreign && !isASCII(t.name.Schema) {
 				x.touch(t, reason)
 			}
 		}
