@@ -514,10 +514,14 @@ func (c *classifier) maintenance() statement {
 	if t.is("NO_WRITE_TO_BINLOG") || t.is("LOCAL") {
 		t = c.advance()
 	}
-	if t.is("TABLE") || t.is("TABLES") {
+	if !t.is("TABLE") && !t.is("TABLES") {
+		return c.all()
+	}
+	if !strings.EqualFold(c.verb[0], "OPTIMIZE") {
 		return c.result(effectNone)
 	}
-	return c.all()
+	// A server that copies the table computes its generated columns again.
+	return c.targets("DROP", effectKeeps)
 }
 
 func (c *classifier) set() statement {
