@@ -290,20 +290,7 @@ func (g *Generation) live() (large []*secondary, err error) {
 		return nil, nil
 	}
 	g.dropMarks()
-	for name := range t.wanted {
-		ix := g.startIndex(g.def.IndexByName(name))
-		switch {
-		case ix == nil:
-		case g.log.rows > buildAtOnceRows:
-			large = append(large, ix)
-		default:
-			if _, err := g.fill(ix, noRow); err != nil {
-				ix.fail(t, err)
-			} else {
-				ix.complete = true
-			}
-		}
-	}
+	large = g.buildWanted()
 	if err := g.settle(); err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (t *Table) search(s *schema.Search, emit func(row rowcodec.Row, version uin
 	if t.hot != nil {
 		return t.hot.search(s, emit)
 	}
-	if t.State() != StateLive {
+	if t.State() != StateLive || t.redefining.Load() {
 		return Pass
 	}
 	g := t.gen

@@ -111,6 +111,7 @@ type Transition struct {
 func (t *Table) move(to State, reason string) {
 	from := t.State()
 	t.state.Store(uint32(to)) // first: readers then no longer wait for the lock
+	t.redefining.Store(false)
 	if to != StateLive {
 		t.drop()
 	}

@@ -28,13 +28,15 @@ type Table struct {
 	announceMu sync.Mutex
 
 	// mu protects what follows and everything that gen points to.
-	mu      sync.RWMutex
-	reason  string
-	gen     *Generation         // the current one; nil unless loading or live
-	hot     *HotGeneration      // the same of a table in hot mode; nil unless loading or hot
-	wanted  map[string]struct{} // names of the indexes that EnsureIndex asked for
-	pending []Transition        // not announced yet
-	removed bool
+	mu     sync.RWMutex
+	reason string
+	gen    *Generation    // the current one; nil unless loading or live
+	hot    *HotGeneration // the same of a table in hot mode; nil unless loading or hot
+	// redefining is set while the table is live and its indexes may not be those of its definition. It is read without mu.
+	redefining atomic.Bool
+	wanted     map[string]struct{} // names of the indexes that EnsureIndex asked for
+	pending    []Transition        // not announced yet
+	removed    bool
 }
 
 // Status is what a table has to say about itself.
@@ -111,6 +113,9 @@ func (t *Table) Status() Status {
 		SnapshotDone: t.done.Load(), SnapshotTotal: t.total.Load(), Indexes: t.indexes(),
 	}
 	s.RowBytes, s.IndexBytes = t.Memory()
+	if t.redefining.Load() {
+		s.Reason = "its new indexes are being looked up"
+	}
 	return s
 }
 

@@ -2,6 +2,7 @@ package canal
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -21,6 +22,9 @@ const (
 	effectXAEnd
 	effectXACommit
 	effectXARollback
+	// effectKeeps leaves the rows and columns of the tables that it names as they are; indexes, comments, defaults and the like
+	// may be others.
+	effectKeeps
 	// effectCreate makes a table: of the tables that it names, those that are there already stay as they are.
 	effectCreate
 	// effectTables changes the tables that it names.
@@ -39,6 +43,11 @@ type statement struct {
 	name string
 	// words holds all words and names in the text, in lower case: the tables that it means are among them.
 	words map[string]bool
+	// targets are the tables that it changes; named says that they are known for certain, and words do not count.
+	targets []target
+	named   bool
+	// indexes is set by effectKeeps where the set of indexes may be another.
+	indexes bool
 	// qualifiers are the names that stand before a dot: the schemas that it means are among them.
 	qualifiers []string
 	// made is the table of a CREATE TABLE that succeeds only when it was not there before, with schema where it is given.
@@ -78,8 +87,27 @@ func classify(query, status []byte) statement {
 		other := classifier{scanner: scanner{text: text, mode: mode}}
 		st = worse(st, other.statement())
 	}
-	st.foreign = !mode.utf8 && !isASCII(text)
+	if !mode.utf8 && !isASCII(text) {
+		st.inForeign()
+	}
 	return st
+}
+
+// inForeign adapts a statement to a client's character set that is not read here. A byte beyond ASCII may be a letter, and in
+// some of them it is a blank: a name may begin or end at any such byte.
+func (s *statement) inForeign() {
+	s.foreign, s.named = true, false
+	for word := range s.words {
+		for _, part := range strings.FieldsFunc(word, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			s.words[part] = true
+		}
+	}
+	switch {
+	case s.effect == effectSchema && !isASCII(s.name):
+		s.effect = effectAll
+	case s.effect == effectCreate:
+		s.effect = effectTables
+	}
 }
 
 func worse(a, b statement) statement {
@@ -90,9 +118,20 @@ func worse(a, b statement) statement {
 		a, b = b, a
 	}
 	// From here on a is the stronger one. It covers b where b is harmless or of the same kind.
-	same := a.effect == b.effect && a.name == b.name || a.effect == effectTables && b.effect == effectCreate
+	same := a.effect == b.effect && a.name == b.name || a.effect == effectTables && (b.effect == effectCreate || b.effect == effectKeeps)
 	if !same && b.effect > effectGrants {
 		return statement{effect: effectAll, ddl: true, verb: a.verb}
+	}
+	switch {
+	case a.made == "":
+		a.made, a.madeIn = b.made, b.madeIn
+	case b.made != "" && (a.made != b.made || a.madeIn != b.madeIn):
+		a.effect = effectTables
+	}
+	if b.effect > effectGrants {
+		a.targets = append(a.targets, b.targets...)
+		a.named = a.named && b.named
+		a.indexes = a.indexes || b.indexes
 	}
 	for word := range b.words {
 		a.words[word] = true
@@ -109,6 +148,7 @@ type classifier struct {
 	scanner
 	verb   []string
 	nested bool // behind SET STATEMENT ... FOR
+	ignore bool // ALTER IGNORE, which may lose rows
 }
 
 func (c *classifier) advance() scanToken {
@@ -164,7 +204,12 @@ func (c *classifier) statement() statement {
 		return c.object(strings.ToUpper(first.text))
 	case "RENAME":
 		return c.rename()
-	case "TRUNCATE", "REPAIR":
+	case "TRUNCATE":
+		if ahead := c.scanner; ahead.next().is("TABLE") {
+			c.advance()
+		}
+		return c.targets("TRUNCATE", effectTables)
+	case "REPAIR":
 		return c.tables(effectTables)
 	case "ANALYZE", "OPTIMIZE", "CHECK":
 		return c.maintenance()
@@ -270,14 +315,16 @@ func (c *classifier) object(verb string) statement {
 			replace = true
 		case "TEMPORARY":
 			temporary = true
-		case "UNIQUE", "FULLTEXT", "VECTOR", "ONLINE", "OFFLINE", "IGNORE", "AGGREGATE", "UNDO":
+		case "IGNORE":
+			c.ignore = true
+		case "UNIQUE", "FULLTEXT", "VECTOR", "ONLINE", "OFFLINE", "AGGREGATE", "UNDO":
 		case "SPATIAL":
 			if t := c.advance(); t.is("REFERENCE") {
 				return c.result(effectNone)
 			} else if !t.is("INDEX") && !t.is("KEY") {
 				return c.all()
 			}
-			return c.tables(effectTables)
+			return c.index(verb)
 		case "DEFINER":
 			if !c.user() {
 				return c.all()
@@ -292,7 +339,9 @@ func (c *classifier) object(verb string) statement {
 			}
 		case "TABLE", "TABLES":
 			return c.table(verb, temporary, replace)
-		case "INDEX", "KEY", "SEQUENCE":
+		case "INDEX":
+			return c.index(verb)
+		case "SEQUENCE":
 			return c.tables(effectTables)
 		case "DATABASE", "SCHEMA":
 			return c.schema(verb)
@@ -333,10 +382,19 @@ func (c *classifier) table(verb string, temporary, replace bool) statement {
 		e = effectCreate
 		made, madeIn = c.target()
 	}
-	st := c.tables(e)
+	specs := c.scanner
+	st := c.targets(verb, e)
 	st.made, st.madeIn = made, madeIn
 	switch {
 	case st.effect == effectAll:
+	case verb == "ALTER" && st.named && !c.ignore:
+		d := newDDL(specs)
+		d.accept("IF", "EXISTS")
+		d.table()
+		d.wait()
+		if d.keeps() {
+			st.effect, st.indexes = effectKeeps, d.indexes
+		}
 	case verb == "CREATE" && (st.words["select"] || st.words["with"]):
 		// A query may call functions that change rows. In ROW format the server writes CREATE TABLE without it.
 		st.effect = effectAll
@@ -363,6 +421,32 @@ func (c *classifier) target() (table, schemaName string) {
 	return "", ""
 }
 
+// targets collects the names in the rest of the text, and reads those of the tables that are changed: verb is as for
+// ddl.targets.
+func (c *classifier) targets(verb string, e effect) statement {
+	d := newDDL(c.scanner)
+	st := c.tables(e)
+	if st.effect != effectAll {
+		st.targets, st.named = d.targets(verb)
+	}
+	return st
+}
+
+// index is CREATE INDEX or DROP INDEX.
+func (c *classifier) index(verb string) statement {
+	d := newDDL(c.scanner)
+	st := c.tables(effectTables)
+	if st.effect == effectAll {
+		return st
+	}
+	t, keeps, ok := d.ofIndex(verb)
+	st.targets, st.named = []target{t}, ok
+	if ok && keeps && !c.ignore {
+		st.effect, st.indexes = effectKeeps, true
+	}
+	return st
+}
+
 // tables collects the names in the rest of the text.
 func (c *classifier) tables(e effect) statement {
 	st := c.result(e)
@@ -380,6 +464,9 @@ func (c *classifier) tables(e effect) statement {
 			st.qualifiers = append(st.qualifiers, before.text)
 		case t.name():
 			st.words[strings.ToLower(t.text)] = true
+			if strings.HasPrefix(strings.ToLower(t.text), filePrefix) {
+				return c.all()
+			}
 		}
 		before = t
 	}
@@ -413,7 +500,7 @@ func (c *classifier) schema(verb string) statement {
 func (c *classifier) rename() statement {
 	switch t := c.advance(); {
 	case t.is("TABLE"), t.is("TABLES"):
-		return c.tables(effectTables)
+		return c.targets("RENAME", effectTables)
 	case t.is("USER"):
 		return c.result(effectGrants)
 	}
@@ -427,10 +514,14 @@ func (c *classifier) maintenance() statement {
 	if t.is("NO_WRITE_TO_BINLOG") || t.is("LOCAL") {
 		t = c.advance()
 	}
-	if t.is("TABLE") || t.is("TABLES") {
+	if !t.is("TABLE") && !t.is("TABLES") {
+		return c.all()
+	}
+	if !strings.EqualFold(c.verb[0], "OPTIMIZE") {
 		return c.result(effectNone)
 	}
-	return c.all()
+	// A server that copies the table computes its generated columns again.
+	return c.targets("DROP", effectKeeps)
 }
 
 func (c *classifier) set() statement {

@@ -121,6 +121,7 @@ const (
 	hookDefined   hookPoint = iota // a load has read the definition
 	hookChunkRead                  // a load has read a piece and its high mark
 	hookReadsEnd                   // the end of the log has been read for reads of single rows; no name
+	hookRedefined                  // the new definition of a live table has been read
 )
 
 func (f *Follower) hook(p hookPoint, name schema.Name) {

@@ -42,6 +42,7 @@ func (f *Follower) runLoader(ctx context.Context) {
 	defer wg.Wait()
 	slots := make(chan struct{}, f.cfg.Loads)
 	listing := make(chan struct{}, 1)
+	redefining := make(chan struct{}, redefinitions)
 	var listPace pace
 	var listDue time.Time
 	var listTook atomic.Int64
@@ -70,6 +71,7 @@ func (f *Follower) runLoader(ctx context.Context) {
 			default: // one is at work; it wakes us at its end
 			}
 		}
+		f.startRedefinitions(ctx, &wg, redefining)
 		next, waiting := f.startLoads(ctx, &wg, slots)
 		if f.relist.Load() && time.Until(listDue) > 0 && (!waiting || listDue.Before(next)) {
 			next, waiting = listDue, true
@@ -211,6 +213,7 @@ func (t *table) sinkPause(now time.Time) time.Duration {
 func (t *table) end() {
 	t.attempt = nil
 	t.feed.Store(nil)
+	t.redefine = 0
 	t.pace.failures = 0
 }
 

@@ -209,6 +209,29 @@ func (m *memTarget) Live() error {
 	return nil
 }
 
+func (s *memSink) Redefine(schemaName, table string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[schemaName+"."+table]
+	if t == nil || t.state != "live" {
+		s.breach("%s.%s: redefined while it is not live", schemaName, table)
+		return
+	}
+	t.reason = "redefining"
+	s.note("redefine %s", t.name)
+}
+
+func (m *memTarget) Redefine(def *schema.Table) error {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.t.gen != m.gen {
+		return errMemStale
+	}
+	m.t.def, m.t.reason = def, ""
+	m.s.note("redefined %s", m.t.name)
+	return nil
+}
+
 func (m *memTarget) Progress(uint64, uint64) {}
 
 // state gives a table's state, "none" for one that the sink does not have.

@@ -286,7 +286,7 @@ func (s *stream) tableMap(tm *replication.TableMapEvent) {
 	b.tc = s.tx.of(t, to)
 	switch {
 	case b.tc.lost != "":
-	case to == nil || to != b.tc.feed:
+	case !to.same(b.tc.feed):
 		b.tc.lost = "a prepared transaction is older than the table's content"
 	default:
 		if to.decoder == nil || !to.decoder.Matches(tm) {
@@ -476,13 +476,16 @@ func (s *stream) abandon(why string) {
 		for _, tc := range x.tables {
 			s.f.reload(tc.t, why)
 		}
+		for t := range x.kept {
+			x.touch(t, why)
+		}
 		for t := range x.touched {
 			s.f.suspendChanged(t, why)
 			s.f.requestLoad(t)
 		}
 	}
-	for _, schemaName := range x.changed {
-		s.f.cfg.Sink.SchemaChanged(schemaName, "")
+	for _, name := range x.changed {
+		s.f.cfg.Sink.SchemaChanged(name.Schema, name.Table)
 	}
 	list := s.wantList(x)
 	s.close()

@@ -262,8 +262,8 @@ func TestRefusedByApply(t *testing.T) {
 // What a transaction without an end may have changed is told all the same.
 func TestAbandonedDefinitions(t *testing.T) {
 	for sql, changed := range map[string]string{
-		"ALTER TABLE t ADD x INT":  "s.",
-		"CREATE TABLE o.u LIKE t":  "s. o.",
+		"ALTER TABLE t ADD x INT":  "s.t",
+		"CREATE TABLE o.u LIKE t":  "o.u",
 		"GRANT SELECT ON s.t TO x": "",
 	} {
 		h := newHandler(t)

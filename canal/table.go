@@ -30,6 +30,9 @@ type Sink interface {
 	Refuse(schemaName, table, reason string)
 	// Remove says that there is no such table any more.
 	Remove(schemaName, table string)
+	// Redefine says that the indexes of a table that is live may have changed, and neither rows nor columns: its Target
+	// takes changes as before, and the table does not answer until Target.Redefine. A Suspend or Refuse may come instead.
+	Redefine(schemaName, table string)
 	// SchemaChanged says that definitions may have changed: of one table, of all of a schema where table is empty, of all
 	// where both are. It is called before the change counts as applied.
 	SchemaChanged(schemaName, table string)
@@ -52,6 +55,9 @@ type Target interface {
 	PurgeMarks(low uint64)
 	// Live says that the content is complete.
 	Live() error
+	// Redefine ends what Sink.Redefine began: def is the definition from now on. Its columns, and the columns of its key, are
+	// those of the definition before.
+	Redefine(def *schema.Table) error
 	// Progress tells how many of about so many rows have been read; total may turn out too small.
 	Progress(done, total uint64)
 }
@@ -82,6 +88,10 @@ type table struct {
 	attached uint64
 	// asked marks a table of FollowHot, which is no table of the patterns and may be forgotten; gone, one that was.
 	asked, gone bool
+	// redefine counts the statements that may have changed the indexes of the live table, and asks for the definition while
+	// it is not 0. redefining is set while that is being read.
+	redefine   int
+	redefining bool
 	// xa are the XA transactions of the last seconds that changed the table (MariaDB only).
 	xa []xaCommit
 }
@@ -97,13 +107,16 @@ const (
 	phaseAbsent
 )
 
-// feed is a Target with what the stream needs to fill it.
+// feed is a Target with what the stream needs to fill it. Another definition makes another feed.
 type feed struct {
 	target Target
 	def    *schema.Table
 	// decoder is the one for the last table map; the stream's own.
 	decoder *rowcodec.Decoder
 }
+
+// same reports that two feeds lead to the same content; their definitions may differ in indexes.
+func (fd *feed) same(other *feed) bool { return fd != nil && other != nil && fd.target == other.target }
 
 // xaCommit remembers when an XA transaction was applied. See attempt.low.
 type xaCommit struct {
@@ -174,6 +187,7 @@ func (f *Follower) suspendLocked(t *table, reason string) {
 		return // it has no content, and the time of the next try stands
 	}
 	t.feed.Store(nil)
+	t.redefine = 0
 	var wasted time.Duration
 	if t.attempt != nil {
 		wasted = time.Since(t.attempt.started)

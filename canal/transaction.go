@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 // changeOverhead is what a change costs in memory beside its rows.
@@ -40,8 +40,12 @@ type transaction struct {
 	// everything is the reason why any table may have been changed, or nothing; touched are single tables with theirs.
 	everything string
 	touched    map[*table]string
-	// changed are schemas in which definitions may have changed; "" stands for all.
-	changed []string
+	// kept are tables whose rows and columns are what they were, while other parts of their definitions may have changed:
+	// true where the indexes may have. What is touched too counts as touched.
+	kept map[*table]bool
+	// changed are the tables whose definitions may have changed; all of a schema where there is no table, all where there is
+	// no schema.
+	changed []schema.Name
 	// created and granted tell that more tables may be there or be seen afterwards.
 	created, granted bool
 }
@@ -102,6 +106,14 @@ func (x *transaction) touch(t *table, reason string) {
 	if x.touched[t] == "" {
 		x.touched[t] = reason
 	}
+}
+
+// keep notes a table of transaction.kept.
+func (x *transaction) keep(t *table, indexes bool) {
+	if x.kept == nil {
+		x.kept = map[*table]bool{}
+	}
+	x.kept[t] = x.kept[t] || indexes
 }
 
 func (x *transaction) touchAll(reason string) {
@@ -262,7 +274,7 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 	reason := "the log has a statement as text: " + st.verb
 	if st.ddl {
 		reason = "its definition may have changed: " + st.verb
-		x.created = true
+		x.created = x.created || st.effect != effectKeeps
 	}
 	switch st.effect {
 	case effectGrants:
@@ -270,19 +282,25 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 	case effectAll:
 		x.touchAll(reason)
 		if st.ddl {
-			x.changed = append(x.changed, "")
+			x.change(schema.Name{})
 		}
 		return
 	case effectSchema:
 		for _, t := range f.tables.all() {
-			if strings.EqualFold(t.name.Schema, st.name) || st.foreign && !isASCII(t.name.Schema) {
+			if sameName(t.name.Schema, st.name) || st.foreign && !isASCII(t.name.Schema) {
 				x.touch(t, reason)
 			}
 		}
-		x.change(st.name)
+		x.change(schema.Name{Schema: st.name})
+	case effectKeeps:
+		for _, t := range f.tables.all() {
+			if st.touches(t.name, schemaName) {
+				x.keep(t, st.indexes)
+			}
+		}
 	case effectTables, effectCreate:
 		for _, t := range f.tables.all() {
-			if !st.mentions(t.name.Table) {
+			if !st.touches(t.name, schemaName) {
 				continue
 			}
 			// What is there already stays as it is. But when the very table is made, what was there is gone, unseen.
@@ -291,20 +309,32 @@ func (f *Follower) statement(x *transaction, st *statement, schemaName string) {
 			}
 		}
 	}
-	if st.ddl {
+	switch {
+	case !st.ddl:
+	case st.named:
+		for _, t := range st.targets {
+			if t.schema == "" {
+				t.schema = schemaName
+			}
+			if t.schema == "" {
+				t.table = ""
+			}
+			x.change(schema.Name{Schema: t.schema, Table: t.table})
+		}
+	default:
 		if schemaName != "" {
-			x.change(schemaName)
+			x.change(schema.Name{Schema: schemaName})
 		}
 		for _, q := range st.qualifiers {
-			x.change(q)
+			x.change(schema.Name{Schema: q})
 		}
 	}
 }
 
-// change notes a schema whose definitions may have changed.
-func (x *transaction) change(schemaName string) {
-	if !slices.Contains(x.changed, schemaName) {
-		x.changed = append(x.changed, schemaName)
+// change notes what may have another definition.
+func (x *transaction) change(name schema.Name) {
+	if !slices.Contains(x.changed, name) {
+		x.changed = append(x.changed, name)
 	}
 }
 
@@ -321,13 +351,13 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 			// Nobody takes the changes any more; the load to come will see them in the table.
 		case tc.lost != "":
 			x.touch(tc.t, tc.lost)
-		case now != tc.feed:
+		case !now.same(tc.feed):
 			x.touch(tc.t, "a prepared transaction is older than the table's content")
 		case len(tc.changes) > 0:
 			err := now.target.Apply(tc.changes, version)
 			f.counts.changes.Add(uint64(len(tc.changes)))
 			switch {
-			case err == nil || tc.t.feed.Load() != now:
+			case err == nil || !now.same(tc.t.feed.Load()):
 			case errors.Is(err, ErrRefused):
 				f.refuse(tc.t, err.Error())
 			default:
@@ -337,7 +367,7 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 	}
 	if x.everything != "" {
 		suspend := f.suspend
-		if slices.Contains(x.changed, "") {
+		if slices.Contains(x.changed, schema.Name{}) {
 			suspend = f.suspendChanged
 		}
 		for _, t := range f.tables.all() {
@@ -345,13 +375,18 @@ func (f *Follower) apply(x *transaction, version uint64) (reload []*table) {
 			reload = append(reload, t)
 		}
 	} else {
+		for t, indexes := range x.kept {
+			if x.touched[t] == "" && !f.keep(t, indexes) {
+				x.touch(t, "its definition may have changed")
+			}
+		}
 		for t, reason := range x.touched {
 			f.suspendChanged(t, reason)
 			reload = append(reload, t)
 		}
 	}
-	for _, schemaName := range x.changed {
-		f.cfg.Sink.SchemaChanged(schemaName, "")
+	for _, name := range x.changed {
+		f.cfg.Sink.SchemaChanged(name.Schema, name.Table)
 	}
 	return reload
 }

@@ -3,6 +3,7 @@ package hsserver
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -157,10 +158,21 @@ func (ix *openIndex) current(def *schema.Table) failure {
 	if ix.def == def {
 		return ""
 	}
-	if ix.resolve(def) != "" {
+	// An index of that name over other columns is not the one that was opened.
+	if pos, ok := indexPosition(def, ix.index); !ok || !sameParts(ix.def, ix.pos, def, pos) || ix.resolve(def) != "" {
 		return failID
 	}
 	return ""
+}
+
+// sameParts reports that two indexes are over the same columns, by their names and in the same way.
+func sameParts(a *schema.Table, i int, b *schema.Table, j int) bool {
+	return slices.EqualFunc(a.Indexes[i].Parts, b.Indexes[j].Parts, func(p, q schema.Part) bool {
+		if p.Prefix != q.Prefix || p.Desc != q.Desc || (p.Column < 0) != (q.Column < 0) {
+			return false
+		}
+		return p.Column < 0 || a.Columns[p.Column].Name == b.Columns[q.Column].Name
+	})
 }
 
 // indexPosition finds an index by its name. Without one it is the primary key; a name that begins with a digit is a

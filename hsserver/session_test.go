@@ -208,6 +208,18 @@ func TestChangedDefinition(t *testing.T) {
 	m.load(t, tableOf("user", intColumn("id"), textColumn("name"), intColumn("age")), "2,bobby,41")
 	c.expect("0\t=\t1\t2", "0\t2\tbobby\t2")
 	c.expect("1\t=\t1\t41", "0\t1\t2")
+	// The name of the index stands for another one: what was opened is gone. The rows stay as they are.
+	other := tableOf("user", intColumn("id"), textColumn("name"), intColumn("age"))
+	other.Indexes = append(other.Indexes[:2:2], schema.Index{Name: "kage", BTree: true, Parts: []schema.Part{{Column: 0}, {Column: 2}}})
+	g := m.load(t, tableOf("user", intColumn("id"), textColumn("name"), intColumn("age")), "2,bobby,41")
+	if err := g.Redefine(other); err != nil {
+		t.Fatal(err)
+	}
+	c.expect("1\t=\t1\t41", "2\t1\tstmtnum")
+	c.expect("1\t=\t1\t2", "2\t1\tstmtnum")
+	c.expect("0\t=\t1\t2", "0\t2\tbobby\t2")
+	c.expect("P\t1\tapp\tuser\tkage\tid", "0\t1")
+	c.expect("1\t=\t1\t2", "0\t1\t2")
 }
 
 func TestDatabaseIsAskedAndDown(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/binlogcache/binlogcache/cache"
 	"github.com/binlogcache/binlogcache/internal/dbreader"
@@ -35,8 +36,12 @@ var (
 // client opens in earnest.
 const DefaultDefinitions = 10000
 
-// loadAttempts bounds how often a definition is read again because of a change meanwhile.
-const loadAttempts = 4
+// loadAttempts bounds how often a definition is read again because of a change meanwhile, with a pause between: statements
+// about one table seldom come faster than its definition can be read, for long.
+const (
+	loadAttempts = 20
+	loadPause    = 5 * time.Millisecond
+)
 
 // Database answers what memory does not.
 type Database interface {
@@ -220,6 +225,10 @@ func (r *Router) load(name schema.Name, f *flight) {
 		if f.stale && (err == nil || errors.Is(err, schema.ErrNoTable)) {
 			f.stale = false
 			r.mu.Unlock()
+			select {
+			case <-time.After(loadPause):
+			case <-r.ctx.Done():
+			}
 			continue
 		}
 		delete(r.flights, name)

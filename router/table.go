@@ -25,8 +25,7 @@ type Table struct {
 
 // definition is that of a table in memory, when memory vouches for it: the follower keeps it in step with the log.
 func definition(ct *cache.Table) *schema.Table {
-	switch ct.State() {
-	case cache.StateLive, cache.StateLoading, cache.StateHot:
+	if ct.Vouched() {
 		return ct.Def()
 	}
 	return nil

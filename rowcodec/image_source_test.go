@@ -23,7 +23,7 @@ import (
 // source is a server with a schema of its own, a connection as the product makes them, and a way to read its log.
 type source struct {
 	*sqltext.Conn
-	t      *testing.T
+	t      testing.TB
 	schema string
 	cfg    *sqltext.Config
 }
@@ -35,7 +35,7 @@ func onSources(t *testing.T, f func(t *testing.T, s source)) {
 	}
 }
 
-func openSource(t *testing.T, server testmysql.Server) source {
+func openSource(t testing.TB, server testmysql.Server) source {
 	t.Helper()
 	cfg, err := sqltext.ParseDSN(server.DSN)
 	if err != nil {
@@ -199,7 +199,7 @@ func columnNames(def *schema.Table) string {
 
 // comparer compares rows with the server's texts and reports the first differences of each column.
 type comparer struct {
-	t      *testing.T
+	t      testing.TB
 	def    *schema.Table
 	faults map[string]int
 }

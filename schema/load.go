@@ -34,7 +34,9 @@ func Load(ctx context.Context, q Querier, flavor, schemaName, tableName string) 
 	t := &Table{Flavor: flavor, Key: -1}
 	refusals, err := t.loadTable(ctx, q, schemaName, tableName)
 	if err == nil {
-		err = t.loadColumns(ctx, q)
+		var virtual []string
+		virtual, err = t.loadColumns(ctx, q)
+		refusals = append(refusals, virtual...)
 	}
 	if err == nil {
 		err = t.loadIndexes(ctx, q)
@@ -114,8 +116,9 @@ func (t *Table) loadTable(ctx context.Context, q Querier, schemaName, tableName 
 	return refusals, err
 }
 
-func (t *Table) loadColumns(ctx context.Context, q Querier) error {
-	err := q.Query(ctx, "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_OCTET_LENGTH, CHARACTER_SET_NAME, COLLATION_NAME, EXTRA"+
+func (t *Table) loadColumns(ctx context.Context, q Querier) (refusals []string, err error) {
+	var virtual []virtualColumn
+	err = q.Query(ctx, "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_OCTET_LENGTH, CHARACTER_SET_NAME, COLLATION_NAME, EXTRA, GENERATION_EXPRESSION"+
 		" FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = "+nameLiteral(t.Schema)+" AND TABLE_NAME = "+nameLiteral(t.Name)+
 		" ORDER BY ORDINAL_POSITION", func(v [][]byte) error {
 		c := Column{Name: string(v[0]), Nullable: string(v[2]) == "YES"}
@@ -142,24 +145,27 @@ func (t *Table) loadColumns(ctx context.Context, q Querier) error {
 		c.AutoIncrement = strings.Contains(extra, "AUTO_INCREMENT")
 		c.Generated = strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") ||
 			strings.Contains(extra, "PERSISTENT")
+		if strings.Contains(extra, "VIRTUAL GENERATED") {
+			virtual = append(virtual, virtualColumn{c.Name, string(v[7])})
+		}
 		t.Columns = append(t.Columns, c)
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(t.Columns) == 0 {
-		return ErrNoTable // dropped since, or not one column of it may be read
+		return nil, ErrNoTable // dropped since, or not one column of it may be read
 	}
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if c.Kind == KindEnum || c.Kind == KindSet {
 			if err := loadMembers(ctx, q, t, c); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return t.loadCollations(ctx, q)
+	return t.virtualRefusals(virtual), t.loadCollations(ctx, q)
 }
 
 // normalCharset gives character sets and collations the one name that this module uses: utf8 was an alias of utf8mb3.

@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -11,6 +12,32 @@ func (t *Table) columnRefusals() (refusals []string) {
 	for i := range t.Columns {
 		if c := &t.Columns[i]; c.Kind == KindUnsupported {
 			refusals = append(refusals, fmt.Sprintf("column %q has the type %s, which is not supported", c.Name, c.TypeText))
+		}
+	}
+	return refusals
+}
+
+// virtualColumn is a column that is computed by who reads it.
+type virtualColumn struct{ name, expression string }
+
+// bySession are functions whose values depend on settings of the session: time_zone, lc_time_names, default_week_format.
+var bySession = regexp.MustCompile(`(?i)\b(date_format|time_format|dayname|monthname|str_to_date|from_unixtime|unix_timestamp|week|yearweek|format)\s*\(`)
+
+// virtualRefusals names the virtual columns that are not the same for every session. The log has their values as the
+// writer's session computes them; the database shows what the reader's does. A TIMESTAMP is such a value in any expression.
+func (t *Table) virtualRefusals(virtual []virtualColumn) (refusals []string) {
+	for _, v := range virtual {
+		reason := ""
+		if m := bySession.FindStringSubmatch(v.expression); m != nil {
+			reason = strings.ToLower(m[1]) + "()"
+		}
+		for i := range t.Columns {
+			if c := &t.Columns[i]; c.Kind == KindTimestamp && strings.Contains(v.expression, QuoteName(c.Name)) {
+				reason = fmt.Sprintf("%q, a TIMESTAMP", c.Name)
+			}
+		}
+		if reason != "" {
+			refusals = append(refusals, fmt.Sprintf("its virtual column %q depends on the session by %s; make it STORED", v.name, reason))
 		}
 	}
 	return refusals

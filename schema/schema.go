@@ -4,7 +4,10 @@
 // It imports nothing of this module; everything else builds on it.
 package schema
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+)
 
 // The flavors of servers.
 const (
@@ -118,6 +121,9 @@ type Table struct {
 
 // FullName is schema.table, unquoted, as it stands in status output and patterns.
 func (t *Table) FullName() string { return t.Schema + "." + t.Name }
+
+// SameColumns reports that the columns of two tables are alike in everything, their names and order included.
+func (t *Table) SameColumns(other *Table) bool { return reflect.DeepEqual(t.Columns, other.Columns) }
 
 // ColumnIndex returns the position of the column of that name, compared byte by byte, or -1.
 func (t *Table) ColumnIndex(name string) int {

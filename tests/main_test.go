@@ -108,7 +108,7 @@ func start(t *testing.T, dsn, tables string, args ...string) *daemon {
 	}
 	d.cmd = exec.Command(binary, all...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
-	d.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1 exitcode=66")
+	d.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0")
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -71,8 +71,11 @@ func playScenario(t *testing.T, r *torture.Runner, file string, begin func(t *te
 		if err := r.Play(t.Context(), s.Before, sessions); err != nil {
 			t.Fatalf("before the mark: %v", err)
 		}
+		if err := r.Remember(t.Context(), s.Tables); err != nil {
+			t.Fatalf("at the mark: %v", err)
+		}
 		d := begin(t)
-		r.HandlerSocket, r.Admin = d.handlerSocket, d.base
+		r.HandlerSocket, r.Memcached, r.Admin = d.handlerSocket, d.memcached, d.base
 		if r.Hot {
 			n, err := r.Warm(t.Context(), s.Tables)
 			if err != nil {

@@ -59,6 +59,10 @@ func (t target) Install(rows []rowcodec.Row, version, low uint64) error {
 	return t.settle(t.Generation.Install(rows, version, low))
 }
 
+func (t target) Redefine(def *schema.Table) error {
+	return t.settle(t.Generation.Redefine(def))
+}
+
 func (t target) Live() error { return t.settle(t.Generation.Live()) }
 
 func (t target) settle(err error) error {
@@ -85,6 +89,11 @@ var _ canal.HotTarget = hotTarget{}
 
 func (t hotTarget) Live() error { return t.HotGeneration.Live(t.reason) }
 
+// Redefine is for the indexes of full tables: hot ones are loaded anew.
+func (hotTarget) Redefine(*schema.Table) error {
+	return errors.New("a hot table takes no other definition")
+}
+
 // Install, PurgeMarks and Progress are for snapshots, of which there is none.
 func (hotTarget) Install([]rowcodec.Row, uint64, uint64) error {
 	return errors.New("a hot table takes no snapshot")
@@ -100,6 +109,8 @@ func (s *sink) Remove(schemaName, table string) {
 	s.store.Remove(schema.Name{Schema: schemaName, Table: table})
 	s.hot.removed(schemaName, table)
 }
+
+func (s *sink) Redefine(schemaName, table string) { s.table(schemaName, table).Redefining() }
 
 func (s *sink) SchemaChanged(schemaName, table string) {
 	switch {

@@ -1,23 +1,16 @@
 package torture
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 )
-
-// maxLookups bounds the rows of a table that are looked up one by one.
-const maxLookups = 3000
 
 type comparer struct {
 	runner *Runner
@@ -52,12 +45,19 @@ func (c *comparer) compare(ctx context.Context, t CachedTable, states map[string
 		return v, err
 	}
 	info := states[t.Schema+"."+t.Table]
+	expected := t.refusal[c.runner.Flavor]
 	if info.State == "refused" {
-		if info.Reason == "" {
-			return v, errors.New("refused without a reason")
-		}
 		v.State, v.Reason = "refused", info.Reason
-		return v, nil
+		switch {
+		case expected == "":
+			return v, fmt.Errorf("refused, which is not expected here: %s", info.Reason)
+		case !strings.Contains(info.Reason, expected):
+			return v, fmt.Errorf("refused because of %q, expected is %q", info.Reason, expected)
+		}
+		return v, c.compareDatabase(ctx, hs, t)
+	}
+	if expected != "" {
+		return v, fmt.Errorf("it is %s, not refused because of %q", info.State, expected)
 	}
 	if c.runner.Hot {
 		v.State = "hot"
@@ -67,170 +67,276 @@ func (c *comparer) compare(ctx context.Context, t CachedTable, states map[string
 	return v, c.compareLive(ctx, hs, t, info)
 }
 
-// tableRows is a table as the server has it.
-type tableRows struct {
-	columns []string
-	key     []int // places of the index's columns
-	rows    [][][]byte
-}
-
-// read reads a table in the order of the index.
-func (c *comparer) read(ctx context.Context, t CachedTable) (*tableRows, error) {
-	columns, err := c.strings(ctx, "SHOW COLUMNS FROM "+quoteName(t.Schema)+"."+quoteName(t.Table), func(row map[string]string) string {
-		if strings.Contains(strings.ToUpper(row["Extra"]), "INVISIBLE") {
-			return ""
-		}
-		return row["Field"]
-	})
-	if err != nil {
-		return nil, err
-	}
-	var order []string
-	keyColumns, err := c.strings(ctx, "SHOW INDEX FROM "+quoteName(t.Schema)+"."+quoteName(t.Table), func(row map[string]string) string {
-		if row["Key_name"] != t.Index {
-			return ""
-		}
-		part := quoteName(row["Column_name"])
-		if row["Collation"] == "D" {
-			part += " DESC"
-		}
-		order = append(order, part)
-		return row["Column_name"]
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(keyColumns) == 0 {
-		return nil, errors.New("no usable key and not refused")
-	}
-	quoted := func(names []string) string {
-		q := make([]string, len(names))
-		for i, n := range names {
-			q[i] = quoteName(n)
-		}
-		return strings.Join(q, ",")
-	}
-	rows, err := c.rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s FORCE INDEX (%s) ORDER BY %s", quoted(columns),
-		quoteName(t.Schema), quoteName(t.Table), quoteName(t.Index), strings.Join(order, ",")))
-	if err != nil {
-		return nil, err
-	}
-	key := make([]int, len(keyColumns))
-	for i, k := range keyColumns {
-		key[i] = slices.Index(columns, k)
-	}
-	return &tableRows{columns, key, rows}, nil
-}
-
-// open opens the table as index 1.
-func (hs *handlerSocket) open(t CachedTable, columns []string) error {
-	answer, err := hs.ask([]byte("P"), []byte("1"), []byte(t.Schema), []byte(t.Table), []byte(t.Index), []byte(strings.Join(columns, ",")))
-	if err == nil && string(answer[0]) != "0" {
-		err = fmt.Errorf("does not open: %q", answer)
-	}
-	return err
-}
-
-func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedTable, info tableStatus) error {
-	table, err := c.read(ctx, t)
+// compareDatabase looks at a refused table: its rows come from the database, right or not at all.
+func (c *comparer) compareDatabase(ctx context.Context, hs *handlerSocket, t CachedTable) error {
+	layout, err := c.layout(ctx, t)
 	if err != nil {
 		return err
 	}
-	rows := table.rows
-	if info.Rows != uint64(len(rows)) {
-		return fmt.Errorf("the cache counts %d rows, the server %d", info.Rows, len(rows))
+	index := layout.index("PRIMARY")
+	// The text of a FLOAT is not its value, so that rows are not found by it.
+	float := func(p part) bool { return layout.columns[p.column].kind == "float" }
+	if index == nil || index.prefix() || slices.ContainsFunc(index.parts, float) {
+		return nil
 	}
 	before, err := c.runner.status(ctx)
 	if err != nil {
 		return err
 	}
-	if err := hs.open(t, table.columns); err != nil {
+	rows, err := c.ranked(ctx, layout, index)
+	if err != nil {
 		return err
 	}
-	asked, err := lookups(hs, rows, table.key, len(table.columns))
+	w := walker{c: c, hs: hs, layout: layout, index: index, rows: rows}
+	opened, err := w.open()
+	if err != nil || !opened {
+		return err
+	}
+	if err := w.all(); err != nil {
+		return fmt.Errorf("refused, and answered by the database: %w", err)
+	}
+	after, err := c.runner.status(ctx)
 	if err != nil {
+		return err
+	}
+	if n := after.Reads.HandlerSocket.Memory - before.Reads.HandlerSocket.Memory; n != 0 {
+		return fmt.Errorf("refused, and %d answers came from memory", n)
+	}
+	return nil
+}
+
+func (c *comparer) compareLive(ctx context.Context, hs *handlerSocket, t CachedTable, info tableStatus) error {
+	layout, err := c.layout(ctx, t)
+	if err != nil {
+		return err
+	}
+	if layout.index(t.Index) == nil {
+		return errors.New("no usable key and not refused")
+	}
+	for _, index := range layout.indexes {
+		if err := c.compareIndex(ctx, hs, t, layout, index, info); err != nil {
+			return fmt.Errorf("index %s: %w", index.name, err)
+		}
+	}
+	if err := c.compareMemcached(ctx, layout); err != nil {
+		return fmt.Errorf("memcached: %w", err)
+	}
+	return nil
+}
+
+// buildAtOnce is the number of rows from which the cache builds a secondary index beside: until then the database answers.
+const buildAtOnce = 20_000
+
+func (c *comparer) compareIndex(ctx context.Context, hs *handlerSocket, t CachedTable, layout *layout, index *index, info tableStatus) error {
+	rows, err := c.ranked(ctx, layout, index)
+	if err != nil {
+		return err
+	}
+	if info.Rows != uint64(len(rows)) {
+		return fmt.Errorf("the cache counts %d rows, the server %d", info.Rows, len(rows))
+	}
+	w := walker{c: c, hs: hs, layout: layout, index: index, rows: rows}
+	opened, err := w.open()
+	if err != nil {
+		return err
+	}
+	if !opened {
+		if index.name == t.Index {
+			return errors.New("does not open")
+		}
+		return nil
+	}
+	before, err := c.runner.status(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.all(); err != nil {
 		return err
 	}
 	after, err := c.runner.status(ctx)
 	if err != nil {
 		return err
 	}
-	if n := after.Reads.HandlerSocket.Database - before.Reads.HandlerSocket.Database; n != 0 {
-		return fmt.Errorf("%d answers came from the database", n)
-	}
-	if asked > 0 && after.Reads.HandlerSocket.Memory <= before.Reads.HandlerSocket.Memory {
+	fromDatabase := after.Reads.HandlerSocket.Database - before.Reads.HandlerSocket.Database
+	late := index.name != layout.identity().name && len(rows) > buildAtOnce
+	switch {
+	case slices.Contains(t.database, index.name):
+		if fromDatabase == 0 {
+			return errors.New("it was to be answered by the database, and was not")
+		}
+	case fromDatabase != 0 && !late:
+		return fmt.Errorf("%d answers came from the database", fromDatabase)
+	case w.asked > 0 && !late && after.Reads.HandlerSocket.Memory <= before.Reads.HandlerSocket.Memory:
 		return errors.New("no answer is counted as from memory")
+	}
+	return w.absent(ctx)
+}
+
+// column is what the oracle needs to know of a column.
+type column struct {
+	name, kind, typeText, charset, collation string
+	length                                   int // in characters
+	hidden, nullable                         bool
+}
+
+// part is one column of an index.
+type part struct {
+	column int // in layout.columns, -1 for an expression
+	prefix int
+	desc   bool
+}
+
+type index struct {
+	name   string
+	unique bool
+	parts  []part
+}
+
+func (x *index) prefix() bool {
+	return slices.ContainsFunc(x.parts, func(p part) bool { return p.prefix > 0 })
+}
+
+// layout is a table as the oracle has read it from the server, by other queries than the product's.
+type layout struct {
+	table   CachedTable
+	columns []column
+	indexes []*index // those that can be walked in order
+	visible []int    // columns that SELECT * shows, by which rows are compared
+}
+
+func (l *layout) index(name string) *index {
+	for _, x := range l.indexes {
+		if x.name == name {
+			return x
+		}
 	}
 	return nil
 }
 
-// find searches from the key of a row in what open has opened.
-func (hs *handlerSocket) find(op, limit string, row [][]byte, key []int, columns int) ([][][]byte, error) {
-	request := [][]byte{[]byte("1"), []byte(op), []byte(strconv.Itoa(len(key)))}
-	for _, k := range key {
-		request = append(request, escape(row[k]))
+func (l *layout) name() string { return quoteName(l.table.Schema) + "." + quoteName(l.table.Table) }
+
+// identity is the key that tells rows apart, whose order is that of rows that are equal in another index.
+func (l *layout) identity() *index {
+	for _, x := range l.indexes {
+		whole := x.unique && !slices.ContainsFunc(x.parts, func(p part) bool {
+			return p.prefix > 0 || l.columns[p.column].nullable
+		})
+		if whole {
+			return x
+		}
 	}
-	answer, err := hs.ask(append(request, []byte(limit))...)
+	return &index{}
+}
+
+// term is a part of an index in SQL.
+func (l *layout) term(p part) string {
+	name := quoteName(l.columns[p.column].name)
+	if p.prefix > 0 {
+		return fmt.Sprintf("LEFT(%s,%d)", name, p.prefix)
+	}
+	return name
+}
+
+// order is the ORDER BY list of parts, forwards or backwards.
+func (l *layout) order(parts []part, backwards bool) string {
+	terms := make([]string, len(parts))
+	for i, p := range parts {
+		terms[i] = l.term(p)
+		if p.desc != backwards {
+			terms[i] += " DESC"
+		}
+	}
+	return strings.Join(terms, ",")
+}
+
+// whole is the order of an index's entries: its parts and then those of the key that tells rows apart.
+func (l *layout) whole(x *index, backwards bool) string {
+	return l.order(append(slices.Clone(x.parts), l.identity().parts...), backwards)
+}
+
+func (c *comparer) layout(ctx context.Context, t CachedTable) (*layout, error) {
+	l := &layout{table: t}
+	err := c.query(ctx, fmt.Sprintf(`SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COALESCE(CHARACTER_SET_NAME,''), COALESCE(COLLATION_NAME,''),
+		COALESCE(CHARACTER_MAXIMUM_LENGTH,0), EXTRA FROM information_schema.COLUMNS WHERE BINARY TABLE_SCHEMA=%s AND BINARY TABLE_NAME=%s
+		ORDER BY ORDINAL_POSITION`, hexLiteral("binary", []byte(t.Schema)), hexLiteral("binary", []byte(t.Table))), func(v [][]byte) {
+		col := column{
+			name: string(v[0]), kind: strings.ToLower(string(v[1])), typeText: string(v[2]), charset: string(v[4]), collation: string(v[5]),
+			length: number(v[6]), hidden: strings.Contains(strings.ToUpper(string(v[7])), "INVISIBLE"),
+			nullable: string(v[3]) == "YES",
+		}
+		if !col.hidden && !strings.ContainsAny(col.name, ",\t\n") {
+			l.visible = append(l.visible, len(l.columns))
+		}
+		l.columns = append(l.columns, col)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if string(answer[0]) != "0" {
-		return nil, fmt.Errorf("find %s: %q", op, answer)
-	}
-	var found [][][]byte
-	for values := range slices.Chunk(answer[2:], columns) {
-		r := make([][]byte, len(values))
-		for i, v := range values {
-			r[i] = unescape(v)
+	usable := true
+	err = c.query(ctx, "SHOW INDEX FROM "+l.name(), func(v [][]byte) {
+		const nonUnique, keyName, seq, columnName, collation, subPart, indexType = 1, 2, 3, 4, 5, 7, 10
+		if string(v[seq]) == "1" {
+			l.indexes = append(l.indexes, &index{name: string(v[keyName]), unique: string(v[nonUnique]) == "0"})
+			usable = true
 		}
-		found = append(found, r)
-	}
-	return found, nil
+		x := l.indexes[len(l.indexes)-1]
+		at := slices.IndexFunc(l.columns, func(col column) bool { return v[columnName] != nil && col.name == string(v[columnName]) })
+		if at < 0 || string(v[indexType]) != "BTREE" {
+			usable = false
+		}
+		if !usable {
+			x.name = ""
+		}
+		x.parts = append(x.parts, part{column: at, prefix: number(v[subPart]), desc: string(v[collation]) == "D"})
+	})
+	l.indexes = slices.DeleteFunc(l.indexes, func(x *index) bool { return x.name == "" })
+	return l, err
 }
 
-// lookups finds each row by its key, and all rows by a walk from the first key. It returns the number of requests: none for
-// keys with NULLs.
-func lookups(hs *handlerSocket, rows [][][]byte, key []int, columns int) (asked int, err error) {
-	find := func(op, limit string, row [][]byte) ([][][]byte, error) {
-		asked++
-		return hs.find(op, limit, row, key, columns)
+// row is a row of the server with its places in the order of an index.
+type row struct {
+	values [][]byte // of layout.columns, hidden ones included
+	ranks  []int    // by the first part, the first two, and so on: equal for rows that are equal so far
+}
+
+// ranked reads the rows in the order of an index.
+func (c *comparer) ranked(ctx context.Context, l *layout, x *index) ([]row, error) {
+	terms := make([]string, 0, len(l.columns)+len(x.parts))
+	for _, col := range l.columns {
+		terms = append(terms, quoteName(col.name))
 	}
-	hasNull := func(row [][]byte) bool {
-		return slices.ContainsFunc(key, func(k int) bool { return row[k] == nil })
+	for n := range x.parts {
+		terms = append(terms, "DENSE_RANK() OVER (ORDER BY "+l.order(x.parts[:n+1], false)+")")
 	}
-	for _, row := range rows[:min(len(rows), maxLookups)] {
-		if hasNull(row) {
-			continue
+	var rows []row
+	err := c.query(ctx, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s", strings.Join(terms, ","), l.name(), l.whole(x, false)), func(v [][]byte) {
+		r := row{ranks: make([]int, len(x.parts))}
+		for _, value := range v[:len(l.columns)] {
+			r.values = append(r.values, bytes.Clone(value))
 		}
-		found, err := find("=", "100000", row)
-		if err != nil {
-			return asked, err
+		for n := range x.parts {
+			r.ranks[n] = number(v[len(l.columns)+n])
 		}
-		if !slices.ContainsFunc(found, func(f [][]byte) bool { return equalRows(f, row) }) {
-			return asked, fmt.Errorf("row %q of the server, found by its key %q", row, found)
-		}
+		rows = append(rows, r)
+	})
+	return rows, err
+}
+
+// shown are the values that are compared.
+func (l *layout) shown(values [][]byte) [][]byte {
+	out := make([][]byte, len(l.visible))
+	for i, at := range l.visible {
+		out[i] = values[at]
 	}
-	if len(rows) == 0 || hasNull(rows[0]) {
-		return asked, nil
-	}
-	found, err := find(">=", "1000000", rows[0])
-	if err != nil {
-		return asked, err
-	}
-	if len(found) != len(rows) {
-		return asked, fmt.Errorf("a walk gives %d rows, the server has %d", len(found), len(rows))
-	}
-	missing := map[string]int{}
-	for _, r := range rows {
-		missing[fmt.Sprintf("%q", r)]++
-	}
-	for _, f := range found {
-		text := fmt.Sprintf("%q", f)
-		if missing[text]--; missing[text] < 0 {
-			return asked, fmt.Errorf("a walk gives the row %s, which the server has not", text)
-		}
-	}
-	return asked, nil
+	return out
+}
+
+// query gives the bytes that the server sends, without conversion of character sets; nil is NULL.
+func (c *comparer) query(ctx context.Context, query string, take func(values [][]byte)) error {
+	return c.raw.Query(ctx, query, func(values [][]byte) error {
+		take(values)
+		return nil
+	})
 }
 
 // equalRows tells NULL (nil) from the empty text.
@@ -238,111 +344,12 @@ func equalRows(a, b [][]byte) bool {
 	return slices.EqualFunc(a, b, func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) })
 }
 
-// strings runs a SHOW statement and maps its rows; empty results are left out.
-func (c *comparer) strings(ctx context.Context, query string, pick func(row map[string]string) string) ([]string, error) {
-	if _, err := c.conn.ExecContext(ctx, "SET NAMES utf8mb4"); err != nil {
-		return nil, err
+func number(b []byte) int {
+	n := 0
+	for _, c := range b {
+		n = 10*n + int(c-'0')
 	}
-	rows, err := c.conn.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	values := make([]sql.NullString, len(names))
-	dest := make([]any, len(names))
-	for i := range values {
-		dest[i] = &values[i]
-	}
-	var out []string
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		row := map[string]string{}
-		for i, n := range names {
-			row[n] = values[i].String
-		}
-		if s := pick(row); s != "" {
-			out = append(out, s)
-		}
-	}
-	return out, rows.Err()
+	return n
 }
 
-// rows reads a result as the bytes that the server sends, without conversion of character sets; nil is NULL.
-func (c *comparer) rows(ctx context.Context, query string) ([][][]byte, error) {
-	var rows [][][]byte
-	err := c.raw.Query(ctx, query, func(values [][]byte) error {
-		row := make([][]byte, len(values))
-		for i, v := range values {
-			row[i] = bytes.Clone(v)
-		}
-		rows = append(rows, row)
-		return nil
-	})
-	return rows, err
-}
-
-// handlerSocket is a client of the read port.
-type handlerSocket struct {
-	conn net.Conn
-	in   *bufio.Reader
-}
-
-func dialHandlerSocket(address string) (*handlerSocket, error) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
-	if err != nil {
-		return nil, err
-	}
-	return &handlerSocket{conn: conn, in: bufio.NewReader(conn)}, nil
-}
-
-// ask sends one line of tokens, which the caller has escaped, and returns the tokens of the answer.
-func (h *handlerSocket) ask(tokens ...[]byte) ([][]byte, error) {
-	if err := h.conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		return nil, err
-	}
-	if _, err := h.conn.Write(append(bytes.Join(tokens, []byte{'\t'}), '\n')); err != nil {
-		return nil, err
-	}
-	line, err := h.in.ReadBytes('\n')
-	if err != nil {
-		return nil, err
-	}
-	return bytes.Split(line[:len(line)-1], []byte{'\t'}), nil
-}
-
-func escape(v []byte) []byte {
-	if v == nil {
-		return []byte{0}
-	}
-	out := []byte{}
-	for _, c := range v {
-		if c < 16 {
-			out = append(out, 1, c+64)
-		} else {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func unescape(v []byte) []byte {
-	if len(v) == 1 && v[0] == 0 {
-		return nil
-	}
-	out := []byte{}
-	for i := 0; i < len(v); i++ {
-		if v[i] == 1 && i+1 < len(v) {
-			i++
-			out = append(out, v[i]-64)
-		} else {
-			out = append(out, v[i])
-		}
-	}
-	return out
-}
+func hexLiteral(charset string, v []byte) string { return fmt.Sprintf("_%s X'%X'", charset, v) }

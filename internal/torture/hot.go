@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,128 +15,141 @@ const (
 	warmTime = 3 * time.Second
 )
 
-// warmTable is what was made hot of a table.
-type warmTable struct {
-	keys [][][]byte // rows with all columns; those of key name them
-	key  []string   // the index's columns
-}
-
 // Warm opens the tables and reads their rows until the cache answers from memory, so that changes meet kept rows. It
 // returns how many rows memory has answered. Tables that are not there, that can't be kept or that stay in motion are
 // left as they are.
 func (r *Runner) Warm(ctx context.Context, tables []CachedTable) (fromMemory int, err error) {
-	c, err := r.comparer(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer c.close()
-	r.warmed = map[CachedTable]*warmTable{}
-	for _, t := range tables {
-		n, err := c.warm(ctx, t)
-		if err != nil {
-			return fromMemory, fmt.Errorf("warm %s.%s: %w", t.Schema, t.Table, err)
+	r.warmed = map[string][][][]byte{}
+	err = r.with(ctx, func(c *comparer) error {
+		for _, t := range tables {
+			n, err := c.warm(ctx, t)
+			if err != nil {
+				return fmt.Errorf("warm %s.%s: %w", t.Schema, t.Table, err)
+			}
+			fromMemory += n
 		}
-		fromMemory += n
+		return nil
+	})
+	return fromMemory, err
+}
+
+// hotWalker opens the index of a table that tells its rows apart; nil where it has none that can be asked for.
+func (c *comparer) hotWalker(ctx context.Context, hs *handlerSocket, t CachedTable) (*walker, error) {
+	layout, err := c.layout(ctx, t)
+	if err != nil {
+		return nil, err
 	}
-	return fromMemory, nil
+	index := layout.index(t.Index)
+	if index == nil || index.prefix() || slices.ContainsFunc(index.parts, func(p part) bool { return p.column < 0 }) {
+		return nil, nil
+	}
+	rows, err := c.ranked(ctx, layout, index)
+	if err != nil {
+		return nil, err
+	}
+	w := &walker{c: c, hs: hs, layout: layout, index: index, rows: rows}
+	opened, err := w.open()
+	if err != nil || !opened {
+		return nil, err
+	}
+	return w, nil
 }
 
 func (c *comparer) warm(ctx context.Context, t CachedTable) (fromMemory int, err error) {
 	if exists, err := c.exists(ctx, t); err != nil || !exists {
 		return 0, err
 	}
-	table, err := c.read(ctx, t)
-	if err != nil || slices.Contains(table.key, -1) {
-		return 0, nil // no key to look rows up by
-	}
 	hs, err := dialHandlerSocket(c.runner.HandlerSocket)
 	if err != nil {
 		return 0, err
 	}
 	defer hs.conn.Close()
-	if err := hs.open(t, table.columns); err != nil {
+	w, err := c.hotWalker(ctx, hs, t)
+	if err != nil || w == nil {
 		return 0, err
 	}
-	w := &warmTable{}
-	for _, k := range table.key {
-		w.key = append(w.key, table.columns[k])
-	}
-	rows := table.rows[:min(len(table.rows), warmRows)]
-	for _, row := range rows {
-		if !slices.ContainsFunc(table.key, func(k int) bool { return row[k] == nil }) {
-			key := make([][]byte, len(table.key))
-			for i, k := range table.key {
-				key[i] = row[k]
-			}
-			w.keys = append(w.keys, key)
+	var keys [][][]byte
+	for _, row := range w.rows[:min(len(w.rows), warmRows)] {
+		if key := w.key(row, len(w.index.parts)); !slices.ContainsFunc(key, func(v []byte) bool { return v == nil }) {
+			keys = append(keys, key)
 		}
 	}
-	c.runner.warmed[t] = w
-	places := make([]int, len(table.key))
-	for i := range places {
-		places[i] = i
-	}
+	c.runner.warmed[t.Schema+"."+t.Table] = keys
 	for deadline := time.Now().Add(warmTime); ; {
 		before, err := c.runner.status(ctx)
 		if err != nil {
 			return 0, err
 		}
-		for _, key := range w.keys {
-			if _, err := hs.find("=", "1", key, places, len(table.columns)); err != nil {
-				return 0, err
-			}
+		if _, err := w.lookUp(keys); err != nil {
+			return 0, err
 		}
 		after, err := c.runner.status(ctx)
 		if err != nil {
 			return 0, err
 		}
 		fromMemory = int(after.Reads.HandlerSocket.Memory - before.Reads.HandlerSocket.Memory)
-		i := slices.IndexFunc(after.Tables, func(s tableStatus) bool { return s.Name == t.Schema+"."+t.Table })
-		if fromMemory == len(w.keys) || i >= 0 && after.Tables[i].State == "refused" || i >= 0 && after.Tables[i].State == "hot" && fromMemory == 0 && t.Index != "PRIMARY" ||
-			time.Now().After(deadline) {
+		state := ""
+		for _, s := range after.Tables {
+			if s.Name == t.Schema+"."+t.Table {
+				state = s.State
+			}
+		}
+		if fromMemory == len(keys) || state == "refused" || state == "hot" && fromMemory == 0 && t.Index != "PRIMARY" || time.Now().After(deadline) {
 			return fromMemory, nil
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// compareHot looks up every row of the server, and every key that was made hot.
+// lookUp asks for whole keys and returns all rows that are found.
+func (w *walker) lookUp(keys [][][]byte) (found [][][]byte, err error) {
+	var lines []byte
+	for _, key := range keys {
+		lines = append(lines, w.find("=", key, 100, nil).line...)
+	}
+	err = w.hs.pipeline(lines, len(keys), func(i int, answer [][]byte) error {
+		if string(answer[0]) != "0" {
+			return fmt.Errorf("find %q: %q", keys[i], answer)
+		}
+		for values := range slices.Chunk(answer[2:], len(w.layout.visible)) {
+			r := make([][]byte, len(values))
+			for i, v := range values {
+				r[i] = unescape(v)
+			}
+			found = append(found, r)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// compareHot looks up every key that was made hot, and walks over all rows of the server.
 func (c *comparer) compareHot(ctx context.Context, hs *handlerSocket, t CachedTable) error {
-	table, err := c.read(ctx, t)
+	w, err := c.hotWalker(ctx, hs, t)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(table.key, -1) {
-		return nil // an index over columns that SELECT * does not show
+	if w == nil {
+		return errors.New("does not open")
 	}
-	if err := hs.open(t, table.columns); err != nil {
-		return err
+	has := map[string]bool{}
+	for _, row := range w.rows {
+		has[fmt.Sprintf("%q", w.layout.shown(row.values))] = true
 	}
-	w := c.runner.warmed[t]
-	if w != nil && slices.EqualFunc(w.key, table.key, func(name string, k int) bool { return name == table.columns[k] }) {
-		has := map[string]bool{}
-		for _, row := range table.rows {
-			has[fmt.Sprintf("%q", row)] = true
+	if keys := c.runner.warmed[t.Schema+"."+t.Table]; len(keys) > 0 && len(keys[0]) == len(w.index.parts) {
+		found, err := w.lookUp(keys)
+		if err != nil {
+			return err
 		}
-		places := make([]int, len(table.key))
-		for i := range places {
-			places[i] = i
-		}
-		for _, key := range w.keys {
-			found, err := hs.find("=", "100", key, places, len(table.columns))
-			if err != nil {
-				return err
-			}
-			for _, row := range found {
-				if !has[fmt.Sprintf("%q", row)] {
-					return fmt.Errorf("key %q gives the row %q, which the server has not", key, row)
-				}
+		for _, row := range found {
+			if !has[fmt.Sprintf("%q", row)] {
+				return fmt.Errorf("a key that was hot gives the row %q, which the server has not", row)
 			}
 		}
 	}
-	// Twice: the first look may make rows hot.
+	// Twice: the first walk may make rows hot.
 	for range 2 {
-		if _, err := lookups(hs, table.rows, table.key, len(table.columns)); err != nil {
+		if err := w.all(); err != nil {
 			return err
 		}
 	}

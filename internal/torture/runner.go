@@ -13,8 +13,6 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver of the scenarios' sessions
-
-	"github.com/binlogcache/binlogcache/internal/sqltext"
 )
 
 // Runner plays scenarios on a server that the cache follows, and judges the cache.
@@ -25,6 +23,9 @@ type Runner struct {
 	DSN string
 	// HandlerSocket is the address of the cache's read port, Admin the base URL of its admin interface.
 	HandlerSocket, Admin string
+	// Memcached is the address of the cache's memcached port; empty leaves it out. Containers for the tables are made in
+	// innodb_memcache on the server, which the runner then owns.
+	Memcached string
 	// Settle bounds the wait for the cache to catch up.
 	Settle time.Duration
 	// Hot says that the cache keeps the tables hot: Warm makes it keep rows before the writes, and any row that is found
@@ -32,8 +33,11 @@ type Runner struct {
 	Hot bool
 
 	db *sql.DB
-	// warmed are the rows that Warm has read.
-	warmed map[CachedTable]*warmTable
+	// remembered are keys by table and column, see Remember; containers counts those that were made.
+	remembered map[string]map[column][][]byte
+	containers int
+	// warmed are the keys that Warm has read, by table.
+	warmed map[string][][][]byte
 }
 
 // Connect opens the pool that the sessions of scenarios are taken from.
@@ -54,9 +58,12 @@ func (r *Runner) Close() error { return r.db.Close() }
 // Verdict is the judgement on one table.
 type Verdict struct {
 	Table CachedTable
-	// State is "live", "hot", "refused" (with Reason) or "gone".
+	// State is "live", "refused" (with Reason) or "gone".
 	State, Reason string
 }
+
+// pollEvery is the pause between looks at what is waited for.
+const pollEvery = 5 * time.Millisecond
 
 // Play runs steps; sessions that the steps open are kept in sessions and reused.
 func (r *Runner) Play(ctx context.Context, steps []Step, sessions map[string]*sql.Conn) error {
@@ -109,11 +116,14 @@ type status struct {
 	} `json:"applied"`
 	Tables []tableStatus `json:"tables"`
 	Reads  struct {
-		HandlerSocket struct {
-			Memory   uint64 `json:"memory"`
-			Database uint64 `json:"database"`
-		} `json:"handlersocket"`
+		HandlerSocket readCounts `json:"handlersocket"`
+		Memcached     readCounts `json:"memcached"`
 	} `json:"reads"`
+}
+
+type readCounts struct {
+	Memory   uint64 `json:"memory"`
+	Database uint64 `json:"database"`
 }
 
 func (r *Runner) status(ctx context.Context) (*status, error) {
@@ -134,49 +144,22 @@ func (r *Runner) status(ctx context.Context) (*status, error) {
 }
 
 // Judge waits until the cache has settled and compares every table with the server.
-func (r *Runner) Judge(ctx context.Context, tables []CachedTable) ([]Verdict, error) {
-	c, err := r.comparer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	states, err := c.settle(ctx, tables)
-	if err != nil {
-		return nil, err
-	}
-	var verdicts []Verdict
-	for _, t := range tables {
-		v, err := c.compare(ctx, t, states)
+func (r *Runner) Judge(ctx context.Context, tables []CachedTable) (verdicts []Verdict, err error) {
+	err = r.with(ctx, func(c *comparer) error {
+		states, err := c.settle(ctx, tables)
 		if err != nil {
-			return verdicts, fmt.Errorf("%s.%s by %s: %w", t.Schema, t.Table, t.Index, err)
+			return err
 		}
-		verdicts = append(verdicts, v)
-	}
-	return verdicts, nil
-}
-
-// comparer makes one, with its connections.
-func (r *Runner) comparer(ctx context.Context) (*comparer, error) {
-	conn, err := r.db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := sqltext.ParseDSN(r.DSN)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	raw, err := sqltext.Dial(ctx, cfg)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return &comparer{runner: r, conn: conn, raw: raw}, nil
-}
-
-func (c *comparer) close() {
-	c.conn.Close()
-	c.raw.Close()
+		for _, t := range tables {
+			v, err := c.compare(ctx, t, states)
+			if err != nil {
+				return fmt.Errorf("%s.%s by %s: %w", t.Schema, t.Table, t.Index, err)
+			}
+			verdicts = append(verdicts, v)
+		}
+		return nil
+	})
+	return verdicts, err
 }
 
 // settle waits until the cache contains the server's executed set and no table of the scenario is between states.
@@ -198,7 +181,7 @@ func (c *comparer) settle(ctx context.Context, tables []CachedTable) (map[string
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("not settled after %s: %w", c.runner.Settle, err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pollEvery)
 	}
 }
 
@@ -222,7 +205,7 @@ func (c *comparer) settled(ctx context.Context, want string, tables []CachedTabl
 			return nil, err
 		case exists && !known && !c.runner.Hot:
 			return nil, fmt.Errorf("%s.%s is not known", t.Schema, t.Table)
-		case known && info.State != "live" && info.State != "refused" && info.State != "hot":
+		case known && (info.State != "live" || info.Reason != "") && info.State != "refused" && info.State != "hot":
 			return nil, fmt.Errorf("%s is %s (%s)", info.Name, info.State, info.Reason)
 		}
 	}
@@ -244,7 +227,7 @@ func (r *Runner) WaitReady(ctx context.Context) error {
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return fmt.Errorf("not ready: %w", err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pollEvery)
 	}
 }
 

@@ -2,9 +2,11 @@
 // what the server has. The scenarios are in testdata/torture; its README describes their format.
 //
 // The oracle: when the cache has applied the server's position and every table is live or refused, each cached table has
-// as many rows as the server, each row is found by its key over HandlerSocket with the bytes that the server sends, a
-// walk from the first key gives the server's rows, and these answers came from memory. A table may also be refused with
-// a reason. A table that is gone must not open.
+// as many rows as the server. Every index of it is asked over HandlerSocket: it gives all rows in the server's order,
+// forwards and backwards, and those for each key and around it; keys beside those that are there, and keys that there were
+// at the mark, give what the server has. A container over it gives the server's values over memcached. Memory gives the
+// answers about what is there. A table is refused where the scenario says so, for the reason that it names, and its
+// answers then come from the database. A table that is gone must not open.
 package torture
 
 import (
@@ -29,6 +31,11 @@ type Step struct {
 type CachedTable struct {
 	Schema, Table string
 	Index         string // PRIMARY unless the scenario names another
+
+	// refusal is a part of the reason for which a flavour's table is to be refused; none for one that is to be live.
+	refusal map[string]string
+	// database are indexes that only the database can walk.
+	database []string
 }
 
 // Scenario is one file.
@@ -47,8 +54,9 @@ type Scenario struct {
 func (s *Scenario) For(flavor string) bool { return slices.Contains(s.Flavors, flavor) }
 
 var (
-	headerLine = regexp.MustCompile(`^-- (flavors|cache|needs|note|session|sleep): ?(.*)$`)
+	headerLine = regexp.MustCompile(`^-- (flavors|cache|refused|database|needs|note|session|sleep): ?(.*)$`)
 	cacheLine  = regexp.MustCompile(`^([^.]+)\.(.*?)(?: key=(.*))?$`)
+	aboutLine  = regexp.MustCompile(`^([^. ]+)\.([^ ]+) (?:on=(\w+) )?(.+)$`)
 )
 
 // Parse reads a scenario file. Errors name file and line.
@@ -129,6 +137,8 @@ func (p *parser) header(key, value string) error {
 			t.Index = "PRIMARY"
 		}
 		p.scenario.Tables = append(p.scenario.Tables, t)
+	case "refused", "database":
+		return p.about(key, value)
 	case "needs":
 		p.scenario.Needs = value
 	case "session":
@@ -139,6 +149,38 @@ func (p *parser) header(key, value string) error {
 			return fmt.Errorf("sleep: %w", err)
 		}
 		*p.steps = append(*p.steps, Step{Line: p.line, Sleep: d})
+	}
+	return nil
+}
+
+// about takes what is said of a table that a line above names.
+func (p *parser) about(key, value string) error {
+	m := aboutLine.FindStringSubmatch(value)
+	if m == nil {
+		return fmt.Errorf("%s: %q is not schema.table text", key, value)
+	}
+	known := false
+	for i := range p.scenario.Tables {
+		t := &p.scenario.Tables[i]
+		if t.Schema != m[1] || t.Table != m[2] {
+			continue
+		}
+		known = true
+		if key == "database" {
+			t.database = append(t.database, m[4])
+			continue
+		}
+		if t.refusal == nil {
+			t.refusal = map[string]string{}
+		}
+		for _, flavor := range p.scenario.Flavors {
+			if m[3] == "" || m[3] == flavor {
+				t.refusal[flavor] = m[4]
+			}
+		}
+	}
+	if !known {
+		return fmt.Errorf("%s: no line before this one has %s.%s cached", key, m[1], m[2])
 	}
 	return nil
 }

@@ -2,6 +2,7 @@
 -- flavors: mysql,mariadb
 -- cache: tort.t1
 -- cache: tort.t2 key=w
+-- refused: tort.t1 its primary key holds only the first characters of a column
 -- note: t1 has no key that tells rows apart by whole values
 
 DROP DATABASE IF EXISTS tort;

@@ -3,6 +3,7 @@
 -- cache: tort.t1
 -- cache: tort.t2
 -- cache: tort.t3
+-- database: tort.t3 u
 -- steady
 
 DROP DATABASE IF EXISTS tort;

@@ -3,6 +3,7 @@
 -- cache: tort.t1
 -- cache: tort.t2
 -- cache: tort.t3
+-- refused: tort.t3 collation ucs2_general_ci: character set not supported
 
 DROP DATABASE IF EXISTS tort;
 CREATE DATABASE tort CHARACTER SET utf8mb4;

@@ -1,7 +1,7 @@
 -- changes that leave the rows as they are: indexes, comments, defaults, statistics
 -- flavors: mysql,mariadb
 -- cache: tort.t1
--- cache: tort.t1 key=n
+-- steady
 
 DROP DATABASE IF EXISTS tort;
 CREATE DATABASE tort CHARACTER SET utf8mb4;

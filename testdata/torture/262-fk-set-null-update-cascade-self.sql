@@ -4,6 +4,9 @@
 -- cache: tort.onupdate
 -- cache: tort.tree
 -- cache: tort.restrict_
+-- refused: tort.tree on=mariadb has ON DELETE CASCADE
+-- refused: tort.onupdate on=mariadb has ON UPDATE CASCADE
+-- refused: tort.setnull on=mariadb has ON DELETE SET NULL
 
 DROP DATABASE IF EXISTS tort;
 CREATE DATABASE tort CHARACTER SET utf8mb4;

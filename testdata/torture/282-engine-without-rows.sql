@@ -1,0 +1,23 @@
+-- changes of a BLACKHOLE table are logged and kept nowhere; the same name is InnoDB's before and after
+-- flavors: mysql
+-- cache: tort.t1
+-- cache: tort.t2
+-- refused: tort.t2 its engine is BLACKHOLE
+-- cache: tort.t3
+
+DROP DATABASE IF EXISTS tort;
+CREATE DATABASE tort CHARACTER SET utf8mb4;
+USE tort;
+CREATE TABLE t1 (id INT PRIMARY KEY, v INT);
+CREATE TABLE t2 (id INT PRIMARY KEY, v INT) ENGINE=BLACKHOLE;
+CREATE TABLE t3 (id INT PRIMARY KEY, v INT) ENGINE=BLACKHOLE;
+INSERT INTO t1 VALUES (1,1),(2,2);
+INSERT INTO t3 VALUES (1,1);
+-- SNAPSHOT
+ALTER TABLE t1 ENGINE=BLACKHOLE;
+INSERT INTO t1 VALUES (3,3);
+INSERT INTO t2 VALUES (1,1);
+ALTER TABLE t3 ENGINE=InnoDB;
+INSERT INTO t3 VALUES (2,2);
+ALTER TABLE t1 ENGINE=InnoDB;
+INSERT INTO t1 VALUES (4,4);
