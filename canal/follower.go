@@ -22,6 +22,9 @@ type Config struct {
 	// Tables are the tables to follow, those to come included.
 	Tables schema.Patterns
 	Sink   Sink
+	// Saved is the state that an earlier process has kept, to begin with instead of loading the tables; nil for none. It is used
+	// where the source can go on from there, and a table of it where its definition is the same.
+	Saved *Saved
 	// Logger may be nil for silence.
 	Logger *slog.Logger
 	// ServerID is the follower's number among the source's replicas; 0 takes a random one.
@@ -78,6 +81,9 @@ type Follower struct {
 	// log files that were read lately were made, to know them again.
 	prepared prepared
 	made     map[string]uint32
+	// resume is Run's until the first connection has been made. restoring are the goroutines that it starts.
+	resume    *resumption
+	restoring sync.WaitGroup
 	// warned are the problems that were logged; Run's own.
 	warned map[string]bool
 
@@ -137,6 +143,13 @@ func New(cfg Config) (*Follower, error) {
 		f.tables.add(name)
 	}
 	f.wildcards = len(exact) < len(cfg.Tables)
+	if cfg.Saved != nil {
+		resume, err := newResumption(cfg.Saved)
+		if err != nil {
+			return nil, err
+		}
+		f.resume = resume
+	}
 	return f, nil
 }
 
@@ -167,16 +180,20 @@ func (f *Follower) Run(ctx context.Context) error {
 			p.Close()
 		}
 		wg.Wait()
+		f.restoring.Wait()
 		f.pos.close()
 		f.state.set(func(s *state) { s.connected = false })
 	}()
+	if f.resume != nil {
+		f.resume.take(f)
+	}
 	for _, t := range f.tables.all() {
 		f.suspend(t, "waits for the source")
 	}
 	wg.Go(func() { f.runLoader(ctx) })
 
 	var pause backoff
-	started, anew, unreadable := false, true, 0
+	started, anew, unreadable := false, f.resume == nil, 0
 	for {
 		seq, begin := f.pos.mark().seq, time.Now()
 		adopted, came, err := f.follow(ctx, anew)
@@ -254,6 +271,9 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 			identity = s.source.identity
 		}
 	})
+	if f.resume != nil {
+		identity = f.resume.saved.Low.Identity
+	}
 	src, lack, err := inspectFor(ctx, conn, applied, at, identity)
 	if err != nil {
 		return false, false, dialFailure(err, true)
@@ -278,7 +298,7 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 		serverID = freeServerID(ctx, conn)
 	}
 	conn.Close()
-	f.adopt(src, lack, anew)
+	f.adopt(ctx, src, lack, anew)
 	came, err = f.stream(ctx, src, serverID)
 	return true, came, err
 }
@@ -292,7 +312,9 @@ func dialFailure(err error, loggedIn bool) error {
 }
 
 // adopt decides whether the stream goes on where it was, or begins anew with all tables. lack is why it can't go on.
-func (f *Follower) adopt(src *source, lack string, anew bool) {
+func (f *Follower) adopt(ctx context.Context, src *source, lack string, anew bool) {
+	resume := f.resume
+	f.resume = nil
 	var was source
 	f.state.set(func(s *state) {
 		if s.source != nil {
@@ -300,13 +322,18 @@ func (f *Follower) adopt(src *source, lack string, anew bool) {
 		}
 		s.source = src
 	})
-	if was.identity != src.identity {
+	if resume != nil {
+		was.identity = resume.saved.Low.Identity
+	}
+	if was.identity != src.identity || resume != nil {
 		f.lead(src)
 	}
 	reason := "the follower starts"
 	switch {
 	case was.identity == "":
 		anew = true
+	case resume != nil && was.identity != src.identity:
+		anew, reason = true, "the saved state is of another server"
 	case anew:
 		reason = "the place in the source's log was given up"
 	case lack != "":
@@ -314,7 +341,14 @@ func (f *Follower) adopt(src *source, lack string, anew bool) {
 		f.log.Warn("all tables are loaded anew", "reason", lack)
 	}
 	if anew {
+		if resume != nil {
+			f.log.Warn("the saved state is not used", "reason", reason)
+		}
 		f.restart(src, reason)
+		return
+	}
+	if resume != nil {
+		f.restore(ctx, resume, src.end)
 		return
 	}
 	if was.identity != src.identity {

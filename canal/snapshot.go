@@ -72,6 +72,11 @@ func (a *attempt) run(ctx context.Context) error {
 	if err != nil {
 		return a.judge(err)
 	}
+	return a.goLive("database")
+}
+
+// goLive ends a load whose content is complete. from is where that came from, for the log.
+func (a *attempt) goLive(from string) error {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
 	if a.t.attempt != a {
@@ -82,7 +87,7 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	a.t.phase, a.t.liveSince = phaseLive, time.Now()
 	a.f.counts.loads.Add(1)
-	a.f.log.Info("table is live", "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds())
+	a.f.log.Info("table is live", "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds(), "from", from)
 	return nil
 }
 

@@ -158,7 +158,7 @@ func inspectFor(ctx context.Context, c *sqltext.Conn, applied gtidSet, at coordi
 	if src.identity != identity {
 		at = coordinate{}
 	}
-	if lack = src.lacks(applied, at); lack == "" || applied.my == nil {
+	if lack = src.lacks(applied, at); lack == "" || applied.my == nil || src.flavor != schema.FlavorMySQL {
 		return src, lack, nil
 	}
 	// The log is written before the executed set.

@@ -77,6 +77,7 @@ type daemon struct {
 	adminListener    net.Listener      // nil when switched off
 	admin            *admin.Server
 	verifier         *verify.Verifier
+	keeper           *keeper // nil without a folder for the state
 
 	settings        mcserver.Settings
 	containersStale chan struct{} // holds one token when containers are to be read again
@@ -108,12 +109,22 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	d.pool = sqltext.NewPool(source, 1, logger)
 	d.database = dbreader.New(source, dbreader.Config{Logger: logger})
 	d.router = router.New(router.Config{Store: d.store, Database: d.database, Logger: logger})
+	var saved *canal.Saved
+	if cfg.StateDir != "" {
+		d.keeper = &keeper{store: d.store, logger: logger}
+		if d.keeper.dir, saved, err = openState(cfg.StateDir, logger); err != nil {
+			return nil, err
+		}
+	}
 	d.follower, err = canal.New(canal.Config{
-		Source: source, Tables: patterns, Logger: logger,
+		Source: source, Tables: patterns, Logger: logger, Saved: saved,
 		Sink: &sink{store: d.store, router: d.router, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, d.closeState())
+	}
+	if d.keeper != nil {
+		d.keeper.follower = d.follower
 	}
 	d.verifier = verify.New(verify.Config{Comparer: comparer{d.store, d.follower}, Rate: cfg.VerifyRate, Logger: logger})
 	if err := d.listen(ctx); err != nil {
@@ -185,6 +196,9 @@ func (d *daemon) run(ctx context.Context) error {
 	followPart.start(base, cancel, d.checkSource)
 	followPart.start(base, cancel, d.keepContainers)
 	followPart.start(base, cancel, d.verifier.Run)
+	if d.keeper != nil {
+		followPart.start(base, cancel, d.keeper.run)
+	}
 	for _, l := range d.listeners {
 		servePart.start(base, cancel, l.server.Run)
 	}
@@ -206,6 +220,9 @@ func (d *daemon) run(ctx context.Context) error {
 	wg.Wait()
 	servePart.end()
 	followPart.end()
+	if d.keeper != nil {
+		d.keeper.last()
+	}
 	err := d.close()
 	adminPart.end()
 	if asked.Err() == nil { // a part gave up
@@ -249,7 +266,15 @@ func (d *daemon) close() error {
 	d.router.Close()
 	d.database.Close()
 	d.pool.Close()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.closeState())...)
+}
+
+// closeState lets other processes use the folder of the state.
+func (d *daemon) closeState() error {
+	if d.keeper == nil {
+		return nil
+	}
+	return d.keeper.dir.Close()
 }
 
 // listener is one port of a protocol.

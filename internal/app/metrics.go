@@ -32,6 +32,8 @@ var (
 	descLoads        = desc("table_loads_total", "Loads of tables by how they ended.", "result")
 	descTransitions  = desc("table_transitions_total", "Changes of table states, by the new state.", "state")
 	descBehind       = desc("lag_behind_seconds", "How old the picture of the source is at most.")
+	descImages       = desc("state_images_total", "Images of the cache for a warm restart, by how their writing ended.", "result")
+	descLastImage    = desc("state_last_image_timestamp_seconds", "When the last of them was written.")
 	descDefinitions  = desc("definition_loads_total", "Definitions of tables that were read from the source for clients.")
 )
 
@@ -40,6 +42,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
 		descCommands, descErrors, descReconnects, descChanges, descLoads, descTransitions, descBehind, descDefinitions,
+		descImages, descLastImage,
 	} {
 		ch <- d
 	}
@@ -87,4 +90,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descBehind, f.Behind.Seconds())
 	}
 	counter(descDefinitions, c.d.router.Loads())
+	if k := c.d.keeper; k != nil {
+		counter(descImages, k.saved.Load(), "saved")
+		counter(descImages, k.failed.Load(), "failed")
+		if at := k.lastAt.Load(); at != 0 {
+			gauge(descLastImage, float64(at))
+		}
+	}
 }

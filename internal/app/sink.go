@@ -33,6 +33,8 @@ func (s *sink) Load(schemaName, table string, def *schema.Table) (canal.Target, 
 	return target{g}, nil
 }
 
+var _ canal.Restorer = target{}
+
 // target tells the follower that a table which does not fit into memory need not be tried at once again.
 type target struct{ *cache.Generation }
 

@@ -352,7 +352,6 @@ func TestErrors(t *testing.T) {
 		{"bad policy", serve(), nil, "policies:\n  get: sometimes\n", []string{"binlogcache.yaml:2", "sometimes", "innodb_only"}},
 		{"unknown option", serve(), nil, "options:\n  sep: x\n", []string{"binlogcache.yaml:2", `"sep"`}},
 		{"two sources", serve("--source", source), nil, "", []string{"--source", "later version"}},
-		{"state dir", serve("--state-dir", dir), nil, "", []string{"--state-dir", "later version"}},
 		{"staleness in the file", serve(), nil, "max-staleness: 5s\n", []string{"binlogcache.yaml:1: max-staleness", "later version"}},
 		{"ack", serve("--write-ack", "committed"), nil, "", []string{"--write-ack", "later version"}},
 		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},

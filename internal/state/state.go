@@ -44,6 +44,8 @@ type Place struct {
 	GTID string `json:"gtid"`
 	File string `json:"file"`
 	Pos  uint64 `json:"pos"`
+	// Made is when the server made that file, in Unix seconds by its clock.
+	Made uint32 `json:"made"`
 }
 
 // Meta says of which moment an image is.
