@@ -50,6 +50,13 @@ type mark struct {
 // markOverhead is about what a mark takes besides its key: a map entry and a queue entry.
 const markOverhead = 100
 
+// Def returns the definition that the content is of; shared.
+func (g *Generation) Def() *schema.Table {
+	g.table.mu.RLock()
+	defer g.table.mu.RUnlock()
+	return g.def
+}
+
 // enter begins a section under the table's lock. When it returns an error the lock is not held.
 func (g *Generation) enter(what string) error {
 	t := g.table

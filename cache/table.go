@@ -74,6 +74,16 @@ func (t *Table) State() State { return State(t.state.Load()) }
 // Def returns the definition of the last Load, nil before the first. It is shared and must not be changed.
 func (t *Table) Def() *schema.Table { return t.def.Load() }
 
+// Content returns the table's present content while it is live, else nil.
+func (t *Table) Content() *Generation {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.State() != StateLive {
+		return nil
+	}
+	return t.gen
+}
+
 // Reason says for people why the table is in its state; often empty.
 func (t *Table) Reason() string {
 	t.mu.RLock()

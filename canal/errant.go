@@ -3,6 +3,9 @@ package canal
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -33,6 +36,16 @@ func originsOf(state binlogState) origins {
 }
 
 func (o origins) add(g mysql.MariadbGTID) { o[origin{g.DomainID, g.ServerID}] = g.SequenceNumber }
+
+// String has the form of gtid_binlog_state.
+func (o origins) String() string {
+	var all []string
+	for from, n := range o {
+		all = append(all, fmt.Sprintf("%d-%d-%d", from.domain, from.server, n))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
 
 // hold reports that all of a server's log is known.
 func (o origins) hold(state binlogState) bool {

@@ -31,6 +31,9 @@ type Config struct {
 	// Tables are the tables to follow, those to come included.
 	Tables schema.Patterns
 	Sink   Sink
+	// Saved is the state that an earlier process has kept, to begin with instead of loading the tables; nil for none. It is used
+	// where the source can go on from there, and a table of it where its definition is the same.
+	Saved *Saved
 	// Logger may be nil for silence.
 	Logger *slog.Logger
 	// ServerID is the follower's number among the source's replicas; 0 takes a random one.
@@ -96,6 +99,9 @@ type Follower struct {
 	// log files that were read lately were made, to know them again.
 	prepared prepared
 	made     map[string]uint32
+	// resume is Run's until the first connection has been made. restoring are the goroutines that it starts.
+	resume    *resumption
+	restoring sync.WaitGroup
 	// warned are the problems that were logged; Run's own.
 	warned map[string]bool
 
@@ -167,6 +173,13 @@ func New(cfg Config) (*Follower, error) {
 		f.tables.add(name)
 	}
 	f.wildcards = len(exact) < len(cfg.Tables)
+	if cfg.Saved != nil {
+		resume, err := newResumption(cfg.Saved)
+		if err != nil {
+			return nil, err
+		}
+		f.resume = resume
+	}
 	return f, nil
 }
 
@@ -197,9 +210,13 @@ func (f *Follower) Run(ctx context.Context) error {
 			p.Close()
 		}
 		wg.Wait()
+		f.restoring.Wait()
 		f.pos.close()
 		f.state.set(func(s *state) { s.connected = false })
 	}()
+	if f.resume != nil {
+		f.resume.take(f)
+	}
 	for _, t := range f.tables.all() {
 		f.suspend(t, "waits for the source")
 	}
@@ -207,7 +224,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	wg.Go(func() { f.runReads(ctx) })
 
 	c := &f.candidates
-	started, anew, unreadable := false, true, 0
+	started, anew, unreadable := false, f.resume == nil, 0
 	for {
 		f.source.Store(c.all[c.at])
 		seq, begin := f.pos.mark().seq, time.Now()
@@ -289,6 +306,9 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 	var was *source
 	f.state.set(func(s *state) { was = s.source })
 	identity := ""
+	if f.resume != nil {
+		was = f.resume.source()
+	}
 	if was != nil {
 		identity = was.identity
 	}
@@ -296,7 +316,7 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 	if err != nil {
 		return false, false, dialFailure(err, true)
 	}
-	if len(f.candidates.all) > 1 {
+	if len(f.candidates.all) > 1 && f.resume == nil {
 		if err := unfit(was, src); err != nil {
 			return false, false, &failure{reason: ReasonUnfit, err: err}
 		}
@@ -326,16 +346,16 @@ func (f *Follower) follow(ctx context.Context, anew bool) (adopted, came bool, e
 	if serverID == 0 {
 		serverID = freeServerID(ctx, conn)
 	}
-	if was != nil && src.identity != identity && lacking == (lack{}) && !anew {
+	if was != nil && f.resume == nil && src.identity != identity && lacking == (lack{}) && !anew {
 		if lacking, err = f.errantAt(ctx, cfg, src, serverID, applied); err != nil {
 			return false, false, err
 		}
 	}
-	if lacking != (lack{}) && !anew && f.candidates.waitFor(src, src.identity == identity, lacking) {
+	if lacking != (lack{}) && !anew && f.resume == nil && f.candidates.waitFor(src, src.identity == identity, lacking) {
 		return false, false, &failure{reason: ReasonBehind, err: errors.New(lacking.reason)}
 	}
 	conn.Close()
-	f.adopt(cfg, src, was, lacking, anew)
+	f.adopt(ctx, cfg, src, was, lacking, anew)
 	came, err = f.stream(ctx, src, serverID)
 	return true, came, err
 }
@@ -349,9 +369,11 @@ func dialFailure(err error, loggedIn bool) error {
 }
 
 // adopt turns to a server, and decides whether the stream goes on where it was, or begins anew with all tables.
-func (f *Follower) adopt(cfg *sqltext.Config, src, was *source, lacking lack, anew bool) {
+func (f *Follower) adopt(ctx context.Context, cfg *sqltext.Config, src, was *source, lacking lack, anew bool) {
 	f.era.Add(1)
 	defer f.era.Add(1) // who has seen it between has seen neither the one log nor the other
+	resume := f.resume
+	f.resume = nil
 	identity := ""
 	if was != nil {
 		identity = was.identity
@@ -360,6 +382,8 @@ func (f *Follower) adopt(cfg *sqltext.Config, src, was *source, lacking lack, an
 	switch {
 	case was == nil:
 		anew = true
+	case resume != nil && identity != src.identity:
+		anew, reason = true, "the saved state is of another server"
 	case anew:
 		reason = "the place in the source's log was given up"
 	case lacking != (lack{}):
@@ -387,12 +411,19 @@ func (f *Follower) adopt(cfg *sqltext.Config, src, was *source, lacking lack, an
 	if other || from != cfg {
 		f.lead(cfg, src)
 	}
-	if other {
+	if other || resume != nil {
 		clear(f.made)
 		f.pos.leave(src.end)
 	}
 	if anew {
+		if resume != nil {
+			f.log.Warn("the saved state is not used", "reason", reason)
+		}
 		f.restart(src)
+		return
+	}
+	if resume != nil {
+		f.restore(ctx, resume, src.end)
 		return
 	}
 	if other {

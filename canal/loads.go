@@ -131,8 +131,10 @@ func (f *Follower) startLoads(ctx context.Context, wg *sync.WaitGroup, slots cha
 }
 
 // load carries out one attempt and settles what comes of it.
-func (f *Follower) load(ctx context.Context, a *attempt) {
-	err := a.run(ctx)
+func (f *Follower) load(ctx context.Context, a *attempt) { f.settle(ctx, a, a.run(ctx)) }
+
+// settle notes what came of an attempt.
+func (f *Follower) settle(ctx context.Context, a *attempt, err error) {
 	t := a.t
 	t.mu.Lock()
 	defer t.mu.Unlock()

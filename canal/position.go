@@ -106,9 +106,12 @@ type tracker struct {
 	// committed is the source's time of the last applied commit; zero before the first.
 	committed time.Time
 	past      history
-	bySet     []*setWaiter
-	byPlace   []*placeWaiter
-	closed    bool
+	// madeFile is the log file that was begun last, madeAt when the source made it, by its clock.
+	madeFile string
+	madeAt   uint32
+	bySet    []*setWaiter
+	byPlace  []*placeWaiter
+	closed   bool
 }
 
 type setWaiter struct {
@@ -283,6 +286,42 @@ func (t *tracker) reset(set gtidSet, state binlogState, floor coordinate) {
 		close(w.done)
 		return true
 	})
+}
+
+// describe notes when a log file was made.
+func (t *tracker) describe(file string, at uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.madeFile, t.madeAt = file, at
+}
+
+// savePoint gives the present place, but for the server.
+func (t *tracker) savePoint() SavePoint {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := SavePoint{GTID: t.applied.String(), File: t.at.file, Pos: t.at.pos, Epoch: t.epoch, Origins: t.origins.String()}
+	if t.madeFile == t.at.file {
+		s.Made = t.madeAt
+	}
+	return s
+}
+
+// resume starts where an earlier process was: set is applied, up to the place at, with what state has of it by origin.
+func (t *tracker) resume(set gtidSet, state binlogState, at coordinate) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.epoch++
+	t.applied = set.clone()
+	t.origins = originsOf(state)
+	t.jump(at)
+	t.floor = at
+}
+
+// epochNow returns the epoch of the versions that are given at present.
+func (t *tracker) epochNow() uint16 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.epoch
 }
 
 // waitSet returns when all of set has been applied.

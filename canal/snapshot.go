@@ -76,6 +76,11 @@ func (a *attempt) run(ctx context.Context) error {
 	if err != nil {
 		return a.judge(err)
 	}
+	return a.goLive("database")
+}
+
+// goLive ends a load whose content is complete. from is where that came from, for the log.
+func (a *attempt) goLive(from string) error {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
 	if a.t.attempt != a {
@@ -87,10 +92,10 @@ func (a *attempt) run(ctx context.Context) error {
 	a.t.phase, a.t.liveSince = phaseLive, time.Now()
 	a.f.counts.loads.Add(1)
 	what := "table is live"
-	if hot {
+	if _, hot := a.target.(HotTarget); hot {
 		what = "table is hot"
 	}
-	a.f.log.Info(what, "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds())
+	a.f.log.Info(what, "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds(), "from", from)
 	return nil
 }
 

@@ -177,6 +177,7 @@ func (s *stream) describe(h *replication.EventHeader) error {
 			clear(s.f.made)
 		}
 		s.f.made[s.file] = h.Timestamp
+		s.f.pos.describe(s.file, h.Timestamp)
 	}
 	s.between()
 	return nil

@@ -65,7 +65,7 @@ func TestBadInput(t *testing.T) {
 				{"unknown flag", 2, s.DSN, schema + ".t", []string{"--frobnicate"}, []string{"--frobnicate=1"}},
 				{"unknown YAML key", 2, s.DSN, schema + ".t", []string{"nonsense", "c.yaml", "2"}, []string{"--config", config}},
 				{"bad DSN", 2, "not a dsn", schema + ".t", []string{"source"}, nil},
-				{"later feature", 2, s.DSN, schema + ".t", []string{"state-dir"}, []string{"--state-dir", t.TempDir()}},
+				{"a state folder that is a file", 1, s.DSN, schema + ".t", []string{"--state-dir", "c.yaml"}, []string{"--state-dir", config}},
 				{"wrong password", 1, strings.Replace(s.DSN, ":test@", ":wrong@", 1), schema + ".t", []string{"root", "password"}, nil},
 				{"missing privilege", 1, limited, schema + ".t", []string{"GRANT", "REPLICATION"}, nil},
 				{"unknown table", 1, s.DSN, schema + ".nosuch", []string{schema + ".nosuch"}, nil},

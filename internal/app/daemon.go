@@ -79,6 +79,7 @@ type daemon struct {
 	adminListener    net.Listener      // nil when switched off
 	admin            *admin.Server
 	verifier         *verify.Verifier
+	keeper           *keeper // nil without a folder for the state
 
 	settings        mcserver.Settings
 	containersStale chan struct{} // holds one token when containers are to be read again
@@ -130,13 +131,23 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	}
 	routerConfig.Store, routerConfig.Database = d.store, d.database
 	d.router = router.New(routerConfig)
+	var saved *canal.Saved
+	if cfg.StateDir != "" {
+		d.keeper = &keeper{store: d.store, logger: logger}
+		if d.keeper.dir, saved, err = openState(cfg.StateDir, logger); err != nil {
+			return nil, err
+		}
+	}
 	d.follower, err = canal.New(canal.Config{
-		Source: sources[0], Fallbacks: sources[1:], Led: d.useSource, Tables: patterns, Logger: logger,
+		Source: sources[0], Fallbacks: sources[1:], Led: d.useSource, Tables: patterns, Saved: saved, Logger: logger,
 		ProveEvery: d.fresh.every(), Proved: d.fresh.prove,
 		Sink: &sink{store: d.store, router: d.router, hot: d.hot, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, d.closeState())
+	}
+	if d.keeper != nil {
+		d.keeper.follower = d.follower
 	}
 	if d.hot != nil {
 		d.hot.follower = d.follower
@@ -212,6 +223,9 @@ func (d *daemon) run(ctx context.Context) error {
 	followPart.start(base, cancel, d.fresh.run)
 	followPart.start(base, cancel, d.keepContainers)
 	followPart.start(base, cancel, d.verifier.Run)
+	if d.keeper != nil {
+		followPart.start(base, cancel, d.keeper.run)
+	}
 	for _, l := range d.listeners {
 		servePart.start(base, cancel, l.server.Run)
 	}
@@ -233,6 +247,9 @@ func (d *daemon) run(ctx context.Context) error {
 	wg.Wait()
 	servePart.end()
 	followPart.end()
+	if d.keeper != nil {
+		d.keeper.last()
+	}
 	err := d.close()
 	adminPart.end()
 	if asked.Err() == nil { // a part gave up
@@ -251,7 +268,15 @@ func (d *daemon) close() error {
 	d.router.Close()
 	d.database.Close()
 	d.pool.Load().Close()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.closeState())...)
+}
+
+// closeState lets other processes use the folder of the state.
+func (d *daemon) closeState() error {
+	if d.keeper == nil {
+		return nil
+	}
+	return d.keeper.dir.Close()
 }
 
 // listener is one port of a protocol.

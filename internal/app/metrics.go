@@ -44,6 +44,8 @@ var (
 	descHotEvicted   = desc("hot_rows_evicted_total", "Rows of hot tables that left memory to make room.")
 	descHotBytes     = desc("hot_bytes", "Memory that rows of hot tables take.")
 	descHotLimit     = desc("hot_limit_bytes", "Memory set aside for rows of hot tables; 0 before the first.")
+	descImages       = desc("state_images_total", "Images of the cache for a warm restart, by how their writing ended.", "result")
+	descLastImage    = desc("state_last_image_timestamp_seconds", "When the last of them was written.")
 	descDefinitions  = desc("definition_loads_total", "Definitions of tables that were read from the source for clients.")
 )
 
@@ -53,6 +55,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
 		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descStale, descStalePeriods, descDefinitions,
 		descHotReads, descHotPublished, descHotDropped, descHotEvicted, descHotBytes, descHotLimit,
+		descImages, descLastImage,
 	} {
 		ch <- d
 	}
@@ -128,4 +131,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descHotEvicted, hot.Evicted)
 	gauge(descHotBytes, float64(hot.Bytes))
 	gauge(descHotLimit, float64(hot.Limit))
+	if k := c.d.keeper; k != nil {
+		counter(descImages, k.saved.Load(), "saved")
+		counter(descImages, k.failed.Load(), "failed")
+		if at := k.lastAt.Load(); at != 0 {
+			gauge(descLastImage, float64(at))
+		}
+	}
 }

@@ -43,6 +43,8 @@ func (s *sink) Load(schemaName, table string, def *schema.Table) (canal.Target, 
 	return target{g, t, s.hot}, nil
 }
 
+var _ canal.Restorer = target{}
+
 // target turns the errors of memory into what the follower understands: a table which does not fit is kept hot from its
 // next load on, or need not be tried at once again.
 type target struct {

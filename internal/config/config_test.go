@@ -351,7 +351,6 @@ func TestErrors(t *testing.T) {
 		{"container twice", serve(), nil, "containers:" + goodContainer + goodContainer, []string{"binlogcache.yaml:9", `"user"`, "twice"}},
 		{"bad policy", serve(), nil, "policies:\n  get: sometimes\n", []string{"binlogcache.yaml:2", "sometimes", "innodb_only"}},
 		{"unknown option", serve(), nil, "options:\n  sep: x\n", []string{"binlogcache.yaml:2", `"sep"`}},
-		{"state dir", serve("--state-dir", dir), nil, "", []string{"--state-dir", "later version"}},
 		{"staleness in the file", serve(), nil, "max-staleness: 5ms\n", []string{"binlogcache.yaml:1: max-staleness", "5ms", "50ms"}},
 		{"ack", serve("--write-ack", "committed"), nil, "", []string{"--write-ack", "later version"}},
 		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},

@@ -14,7 +14,6 @@ func refuseLater(s *Serve, given origins) error {
 	}{
 		{s.MemcachedCompat != CompatSafe, "memcached-compat", "strict comes with a later version; leave it safe"},
 		{s.WriteAck != AckApplied, "write-ack", "committed comes with a later version; leave it applied"},
-		{s.StateDir != "", "state-dir", "warm restart comes with a later version; leave it out: tables are loaded again at each start"},
 	} {
 		if l.asked {
 			return fmt.Errorf("%s: %s", given.of(l.name), l.text)

@@ -44,6 +44,10 @@ type Place struct {
 	GTID string `json:"gtid"`
 	File string `json:"file"`
 	Pos  uint64 `json:"pos"`
+	// Origins is, on MariaDB, the last transaction of each domain and server, in the form of gtid_binlog_state.
+	Origins string `json:"origins,omitempty"`
+	// Made is when the server made that file, in Unix seconds by its clock.
+	Made uint32 `json:"made"`
 }
 
 // Meta says of which moment an image is.

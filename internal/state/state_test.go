@@ -35,8 +35,8 @@ func testRow(id int, v string) rowcodec.Row {
 
 var testMeta = Meta{
 	Flavor: schema.FlavorMySQL, Identity: "a server",
-	Low:  Place{"3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5", "binlog.000001", 4},
-	High: Place{"3E11FA47-71CA-11E1-9E33-C80AA9429562:1-7", "binlog.000001", 99},
+	Low:  Place{GTID: "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5", File: "binlog.000001", Pos: 4, Made: 9},
+	High: Place{GTID: "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-7", File: "binlog.000001", Pos: 99},
 }
 
 // save writes an image of tables a and b with that many rows.
