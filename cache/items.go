@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/binlogcache/binlogcache/internal/item"
 )
 
 const (
@@ -20,8 +22,6 @@ const (
 	// keptChunks are the unused chunks whose memory is kept for the next ones.
 	keptChunks = 16
 
-	// DefaultItemBytes is the largest item that memcached takes, too, unless it is told otherwise.
-	DefaultItemBytes = 1 << 20
 	// MinItemsMemory is the least memory that an Items can work with.
 	MinItemsMemory = 1 << 20
 )
@@ -46,6 +46,7 @@ type ItemsConfig struct {
 // each use. So items that nobody asks for pass through a tenth of the memory.
 type Items struct {
 	limit      atomic.Int64
+	most       int64 // the limit of the start
 	clock      func() int64
 	chunkBytes int
 	seed       maphash.Seed
@@ -64,7 +65,7 @@ func NewItems(cfg ItemsConfig) *Items {
 	limit := max(cfg.MemoryLimit, MinItemsMemory)
 	n := 1 << bits.Len64(uint64(min(max(limit/itemShareBytes, minItemShards), maxItemShards)-1))
 	s := &Items{
-		clock: cfg.Clock, seed: maphash.MakeSeed(), shards: make([]itemShard, n), shardShift: uint(64 - bits.TrailingZeros(uint(n))),
+		most: limit, clock: cfg.Clock, seed: maphash.MakeSeed(), shards: make([]itemShard, n), shardShift: uint(64 - bits.TrailingZeros(uint(n))),
 		chunkBytes: 1 << (bits.Len64(uint64(min(max(limit/int64(n)/chunksPerShare, minItemChunk), blockBytes))) - 1),
 	}
 	if s.clock == nil {
@@ -76,6 +77,8 @@ func NewItems(cfg ItemsConfig) *Items {
 	}
 	s.pool = chunkPool{blocks: newBlockPool(), size: s.chunkBytes}
 	s.limit.Store(limit)
+	// Numbers from before a restart must not be good after it; below 2^53 they are exact in every client's language.
+	s.cas.Store(uint64(max(s.now(), 0)) << 20)
 	for i := range s.shards {
 		s.shards[i].items = s
 	}
@@ -136,16 +139,16 @@ func (s *Items) settle(now int64) {
 	}
 }
 
-// Flush drops all items, those that are stored before the delay in seconds is over included. A flush takes the place of one that
-// is waiting for its time.
-func (s *Items) Flush(delay int64) {
-	if delay > 0 {
-		s.flushAt.Store(s.now() + delay)
+// Flush drops all items. With an exptime that is a time to come (see item.Expires) it does so then, with everything that
+// is stored until that; a flush takes the place of one that waits for its time.
+func (s *Items) Flush(exptime int32) {
+	now := s.now()
+	if at := item.Expires(exptime, now); at > now {
+		s.flushAt.Store(at)
 		return
 	}
 	s.flushAt.Store(0)
 	s.epoch.Add(1)
-	now := s.now()
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -154,10 +157,15 @@ func (s *Items) Flush(delay int64) {
 	}
 }
 
-// SetMemoryLimit changes the limit and evicts what is over it, which may take a while.
-func (s *Items) SetMemoryLimit(limit int64) {
+// SetMemoryLimit changes the limit and evicts what is over it, which may take a while. False: the limit is more than
+// ItemsConfig gave.
+func (s *Items) SetMemoryLimit(limit int64) bool {
+	if limit > s.most {
+		return false
+	}
 	s.limit.Store(max(limit, MinItemsMemory))
 	s.settle(s.now())
+	return true
 }
 
 // ItemsStats are the figures of an Items.

@@ -391,7 +391,7 @@ func TestItemsConcurrent(t *testing.T) {
 					s.Store(&item.Request{Key: key, Value: value[:rnd.IntN(len(value))], Exptime: int32(rnd.IntN(3)), Mode: item.Mode(rnd.IntN(5))})
 				case 5:
 					if rnd.IntN(1000) == 0 {
-						s.Flush(int64(rnd.IntN(2)))
+						s.Flush(int32(rnd.IntN(2)))
 					}
 				default:
 					s.Get(key, func(*item.View) {})
