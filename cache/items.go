@@ -23,7 +23,7 @@ const (
 	keptChunks = 16
 
 	// MinItemsMemory is the least memory that an Items can work with.
-	MinItemsMemory = 1 << 20
+	MinItemsMemory = 256 << 10
 )
 
 // ItemsConfig has the settings of an Items.

@@ -65,6 +65,7 @@ type daemon struct {
 	begun    time.Time
 
 	store    *cache.Store
+	items    *cache.Items  // nil when the memcached port is off
 	pool     *sqltext.Pool // for what is neither following nor reading: the containers
 	database *dbreader.Reader
 	router   *router.Router
@@ -104,7 +105,12 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	if d.settings, err = settings(cfg); err != nil {
 		return nil, err
 	}
-	d.store = cache.New(cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger})
+	tables := int64(cfg.Memory)
+	if !cfg.Memcached.Off() {
+		tables -= int64(cfg.MemcachedMemory)
+		d.items = cache.NewItems(cache.ItemsConfig{MemoryLimit: int64(cfg.MemcachedMemory)})
+	}
+	d.store = cache.New(cache.Config{MemoryLimit: tables, Logger: logger})
 	d.pool = sqltext.NewPool(source, 1, logger)
 	d.database = dbreader.New(source, dbreader.Config{Logger: logger})
 	d.router = router.New(router.Config{Store: d.store, Database: d.database, Logger: logger})
@@ -126,9 +132,11 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 // listen takes all addresses, so that one that is taken shows before anything else is done.
 func (d *daemon) listen(ctx context.Context) error {
 	reader := hsReader{d.router, d.hsReads}
-	d.memcached = mcserver.New(mcserver.Config{
-		Reader: mcReader{d.router, d.mcReads}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
-	})
+	memcached, err := d.memcachedConfig()
+	if err != nil {
+		return err
+	}
+	d.memcached = mcserver.New(memcached)
 	for _, l := range []struct {
 		name     string
 		address  config.Address
