@@ -41,9 +41,9 @@ type ItemsConfig struct {
 //
 // The keys are spread over shards by a seeded hash. A shard is a log of chunks without pointers in two queues by age and
 // a hash table into it. New items go to the end of a small queue; when its oldest chunk is given up, items that were used
-// more than once go on to the main queue, the others are evicted and remembered by their hash for a while: stored again
-// in that time, they go to the main queue at once. From its oldest chunk, items that were used go round once more for
-// each use. So items that nobody asks for pass through a tenth of the memory.
+// go on to the main queue, the others are evicted and remembered by their hash for a while: stored again in that time,
+// they go to the main queue at once. From its oldest chunk, items that were used since they were written there go round
+// once more. So items that nobody asks for pass through a tenth of the memory.
 type Items struct {
 	limit      atomic.Int64
 	most       int64 // the limit of the start

@@ -41,7 +41,7 @@ func (s *itemShard) deadest() uint32 {
 // compact writes the live items of a chunk anew and gives it up.
 func (s *itemShard) compact(n uint32, now int64) {
 	queue := int(s.chunks[n].queue)
-	s.eachLive(n, now, func(off int, e []byte) { s.move(n, off, e, queue, e[itemBits]&itemUse) })
+	s.eachLive(n, now, func(off int, e []byte) { s.move(n, off, e, queue) })
 	s.freeChunk(n)
 }
 
@@ -49,14 +49,8 @@ func (s *itemShard) compact(n uint32, now int64) {
 func (s *itemShard) evict(n uint32, queue int, now int64, force bool) {
 	s.seal(n)
 	s.eachLive(n, now, func(off int, e []byte) {
-		use := e[itemBits] & itemUse
-		switch {
-		case force:
-		case queue == queueSmall && use > 1:
-			s.move(n, off, e, queueMain, 0)
-			return
-		case queue == queueMain && use > 0:
-			s.move(n, off, e, queueMain, use-1)
+		if e[itemBits]&itemUse != 0 && !force {
+			s.move(n, off, e, queueMain)[itemBits] &^= itemUse
 			return
 		}
 		h := s.items.hash(itemKey(e))
@@ -125,8 +119,7 @@ func (s *itemShard) sweepOne(now int64) {
 	}
 }
 
-// remember notes that the key of that hash was evicted before it was used twice: if it comes again soon, it is no
-// passer-by.
+// remember notes that the key of that hash was evicted before it was used: if it comes again soon, it is no passer-by.
 func (s *itemShard) remember(h uint64) {
 	if want := max(s.count, firstSlots); len(s.ghost) < want {
 		size := 1 << bits.Len(uint(want-1))

@@ -328,9 +328,8 @@ func (s *itemShard) replace(h uint64, r *item.Request, place int, e, first, seco
 		return e
 	}
 	was := s.slots[place]
-	uses := min(e[itemBits]&itemUse+1, itemUse)
 	w, e := s.write(h, r.Key, first, second, int(s.chunks[was.chunk()].queue))
-	e[itemBits] = uses
+	bump(e)
 	s.setCAS(e, r)
 	s.slots[place] = w
 	s.kill(was.chunk(), was.off())
@@ -366,17 +365,12 @@ func (s *itemShard) expires(exptime int32, now int64) uint32 {
 	return uint32(min(x, math.MaxUint32))
 }
 
-// bump counts a use.
-func bump(e []byte) {
-	if e[itemBits]&itemUse < itemUse {
-		e[itemBits]++
-	}
-}
+// bump notes a use.
+func bump(e []byte) { e[itemBits] |= itemUse }
 
-// use counts a fetch.
+// use notes a fetch.
 func use(e []byte, now int64) {
-	bump(e)
-	e[itemBits] |= itemFetched
+	e[itemBits] |= itemUse | itemFetched
 	put32(e, itemUsed, uint32(now))
 }
 

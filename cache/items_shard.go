@@ -25,7 +25,7 @@ const (
 
 // The bits of an item.
 const (
-	itemUse     = 3      // uses since it was written or looked at by the eviction, up to 3
+	itemUse     = 1 << 0 // it was used since it was written or the eviction has looked at it
 	itemFetched = 1 << 2 // there was a fetch
 	itemStale   = 1 << 3 // the value is out of date
 	itemSent    = 1 << 4 // somebody was told to compute it anew
@@ -33,8 +33,8 @@ const (
 	itemDead    = 1 << 7 // it is in the table no longer
 )
 
-// The queues of a shard: new items go to the small one, and on to the main one when they were used more than once
-// before their turn came.
+// The queues of a shard: new items go to the small one, and on to the main one when they were used before their turn
+// came.
 const (
 	queueSmall = iota
 	queueMain
@@ -353,16 +353,16 @@ func (s *itemShard) write(h uint64, key, first, second []byte, queue int) (w ite
 	return itemSlot(slotHash(h)<<itemHashShift) | itemSlot(n)<<itemOffBits | itemSlot(off), e
 }
 
-// move writes a live item anew at the end of a queue, with the given use.
-func (s *itemShard) move(n uint32, off int, e []byte, queue int, use byte) {
+// move writes a live item anew at the end of a queue.
+func (s *itemShard) move(n uint32, off int, e []byte, queue int) (moved []byte) {
 	size := itemSize(e)
 	hash := slotHash(s.items.hash(itemKey(e)))
 	place := s.findAt(hash, n, off)
 	m, to := s.room(size, queue)
-	moved := s.chunks[m].buf[to : to+size]
+	moved = s.chunks[m].buf[to : to+size]
 	copy(moved, e)
-	moved[itemBits] = e[itemBits]&^itemUse | use
 	s.slots[place] = itemSlot(hash<<itemHashShift) | itemSlot(m)<<itemOffBits | itemSlot(to)
+	return moved
 }
 
 // reset drops everything.

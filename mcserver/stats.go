@@ -326,7 +326,7 @@ func (s *Server) settingsStats() statLines {
 		{"slab_automove", "0"},
 		{"lru_crawler", "no"},
 		{"lru_segmented", "no"},
-		{"flush_enabled", "yes"},
+		{"flush_enabled", yes(s.flushes())},
 		{"dump_enabled", "no"},
 		{"idle_timeout", "0"},
 	} {
@@ -340,6 +340,12 @@ func (s *Server) settingsStats() statLines {
 		l.text("table_map_delimiter", strconv.Quote(now.options.TableMapDelimiter))
 	}
 	return l
+}
+
+// flushes tells that flush_all is done, and not refused.
+func (s *Server) flushes() bool {
+	now := s.containers.Load()
+	return now != nil && now.places[operationFlush] != inTable
 }
 
 func yes(b bool) string {
