@@ -8,6 +8,12 @@
 // collector has next to nothing to scan, and Store.Used is not part of what the Go runtime counts. A row that is handed
 // out is that memory itself and must not be looked at after the call.
 //
+// # Items
+//
+// Items keeps what memcached clients store that is in no table. It shares nothing with the tables but the blocks' code:
+// it has a limit of its own, and each of its shards has a lock under which no other one of this package is taken but that
+// of its pool.
+//
 // # Roles
 //
 // The follower of the binlog writes: Table.Load begins a Generation of a table, into which it installs snapshot rows and
