@@ -141,7 +141,7 @@ func (s *Items) settle(now int64) {
 
 // Flush drops all items. With an exptime that is a time to come (see item.Expires) it does so then, with everything that
 // is stored until that; a flush takes the place of one that waits for its time.
-func (s *Items) Flush(exptime int32) {
+func (s *Items) Flush(exptime int64) {
 	now := s.now()
 	if at := item.Expires(exptime, now); at > now {
 		s.flushAt.Store(at)

@@ -160,7 +160,7 @@ func (s *itemShard) extend(h uint64, r *item.Request, place int, e []byte, now i
 	}
 	binaryKey := e[itemBits]&itemBinary != 0
 	if len(r.Value) > 0 {
-		flags, x, state := get32(e, itemFlags), get32(e, itemExpiry), e[itemBits]&^itemUse
+		flags, x, state := get32(e, itemFlags), get32(e, itemExpiry), e[itemBits]&itemBinary
 		first, second := had, r.Value
 		if r.Mode == item.Prepend {
 			first, second = second, first
@@ -222,7 +222,7 @@ func (s *itemShard) arithmetic(h uint64, r *item.Request, now int64) item.Result
 	text := strconv.AppendUint(s.digits[:0], n, 10)
 	v := itemValue(e)
 	if len(text) > len(v) {
-		flags, x, state := get32(e, itemFlags), get32(e, itemExpiry), e[itemBits]&^itemUse
+		flags, x, state := get32(e, itemFlags), get32(e, itemExpiry), e[itemBits]&itemBinary
 		e = s.replace(h, r, place, e, text, nil)
 		put32(e, itemFlags, flags)
 		put32(e, itemExpiry, x)
@@ -357,7 +357,7 @@ func (s *itemShard) giveCAS(r *item.Request) uint64 {
 func (s *itemShard) setCAS(e []byte, r *item.Request) { binary.LittleEndian.PutUint64(e, s.giveCAS(r)) }
 
 // expires is item.Expires for this shard's items.
-func (s *itemShard) expires(exptime int32, now int64) uint32 {
+func (s *itemShard) expires(exptime, now int64) uint32 {
 	x := item.Expires(exptime, now)
 	if x != 0 {
 		s.expiry = true

@@ -24,7 +24,7 @@ func testItems(limit int64) (*Items, *fakeClock) {
 	return NewItems(ItemsConfig{MemoryLimit: limit, Clock: c.now}), c
 }
 
-func mustStore(t testing.TB, s *Items, key, value string, exptime int32) item.Result {
+func mustStore(t testing.TB, s *Items, key, value string, exptime int64) item.Result {
 	t.Helper()
 	r := s.Store(&item.Request{Key: []byte(key), Value: []byte(value), Exptime: exptime})
 	if r.Status != item.Done {
@@ -71,7 +71,7 @@ func TestItemsModel(t *testing.T) {
 			}
 			return nil
 		}
-		expiry := func(x int32) int64 { return item.Expires(x, clock.t) }
+		expiry := func(x int64) int64 { return item.Expires(x, clock.t) }
 		for n := range 60_000 {
 			key := "key" + strconv.Itoa(rnd.IntN(500))
 			m := live(key)
@@ -80,7 +80,7 @@ func TestItemsModel(t *testing.T) {
 				r.Value = bytes.Repeat([]byte("L"), rnd.IntN(200_000))
 			}
 			if rnd.IntN(4) == 0 {
-				r.Exptime = int32(rnd.IntN(40) - 2)
+				r.Exptime = int64(rnd.IntN(40) - 2)
 			}
 			if m != nil && rnd.IntN(4) == 0 {
 				r.Compare, r.CAS = true, m.cas-uint64(rnd.IntN(2))
@@ -270,7 +270,7 @@ func TestItemsBounded(t *testing.T) {
 		s.check(t)
 		// Far more than fits.
 		for n := range 6 * keys {
-			mustStore(t, s, strconv.Itoa(n), string(value[:1+rnd.IntN(largest)]), int32(n%3*100))
+			mustStore(t, s, strconv.Itoa(n), string(value[:1+rnd.IntN(largest)]), int64(n%3*100))
 			most = max(most, s.used.Load())
 		}
 		if most > 8<<20+int64(largest)+int64(s.chunkBytes) {
@@ -395,10 +395,10 @@ func TestItemsConcurrent(t *testing.T) {
 				case 1:
 					s.Arithmetic(&item.Request{Key: key, Delta: 1, Create: true, CreateExptime: 1})
 				case 2, 3, 4:
-					s.Store(&item.Request{Key: key, Value: value[:rnd.IntN(len(value))], Exptime: int32(rnd.IntN(3)), Mode: item.Mode(rnd.IntN(5))})
+					s.Store(&item.Request{Key: key, Value: value[:rnd.IntN(len(value))], Exptime: int64(rnd.IntN(3)), Mode: item.Mode(rnd.IntN(5))})
 				case 5:
 					if rnd.IntN(1000) == 0 {
-						s.Flush(int32(rnd.IntN(2)))
+						s.Flush(int64(rnd.IntN(2)))
 					}
 				default:
 					s.Get(key, func(*item.View) {})

@@ -234,7 +234,7 @@ func (s *session) binaryCommand(sh *shape, extras, key, value []byte) error {
 			s.refuseWrite(false)
 			return nil
 		}
-		s.request.Exptime = int32(binary.BigEndian.Uint32(extras))
+		s.request.Exptime = int64(binary.BigEndian.Uint32(extras))
 		s.r.form = formBinary
 		s.binaryLookup(memoryOnly, key, sh.isQuiet)
 	case cmdGet:
@@ -270,7 +270,7 @@ func (s *session) binaryWrite(sh *shape, extras, key []byte) *writeRequest {
 	switch sh.cmd {
 	case cmdSet, cmdAdd, cmdReplace:
 		w.flags = binary.BigEndian.Uint32(extras)
-		w.exptime = int32(binary.BigEndian.Uint32(extras[4:]))
+		w.exptime = int64(binary.BigEndian.Uint32(extras[4:])) // without a sign, as memcached
 		if w.cas != 0 {
 			// With a number, all three replace the item that has it.
 			s.cmd, w.cmd = cmdCAS, cmdCAS
@@ -278,11 +278,11 @@ func (s *session) binaryWrite(sh *shape, extras, key []byte) *writeRequest {
 	case cmdIncr, cmdDecr:
 		w.delta = binary.BigEndian.Uint64(extras)
 		w.initial = binary.BigEndian.Uint64(extras[8:])
-		w.exptime = int32(binary.BigEndian.Uint32(extras[16:]))
+		w.exptime = int64(binary.BigEndian.Uint32(extras[16:]))
 		w.create = binary.BigEndian.Uint32(extras[16:]) != noCreate
 	case cmdTouch, cmdFlushAll:
 		if len(extras) > 0 {
-			w.exptime = int32(binary.BigEndian.Uint32(extras))
+			w.exptime = int64(binary.BigEndian.Uint32(extras))
 		}
 	}
 	return w

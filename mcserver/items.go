@@ -16,7 +16,7 @@ type Items interface {
 	Arithmetic(r *item.Request) item.Result
 	Delete(r *item.Request) item.Result
 	// Flush drops all items, at the time that exptime says.
-	Flush(exptime int32)
+	Flush(exptime int64)
 	// SetMemoryLimit changes the limit, up to the one of the start. It may take a while.
 	SetMemoryLimit(limit int64) bool
 }
@@ -101,8 +101,8 @@ func (s *session) metaGetItem() {
 	key, _ := m.decodeKey(&s.keyBytes)
 	debug := s.cmd == cmdMetaDebug
 	s.request = item.Request{
-		Key: key, BinaryKey: m.binaryKey, Touch: m.touch && !debug, Exptime: m.exptime, Create: m.vivify && !debug,
-		CreateExptime: m.vivifyFor, GiveCAS: m.hasNewCAS, NewCAS: m.newCAS, Lease: !debug, Recache: m.recache, NoBump: m.noBump || debug,
+		Key: key, BinaryKey: m.binaryKey, Touch: m.touch && !debug, Exptime: int64(m.exptime), Create: m.vivify && !debug,
+		CreateExptime: int64(m.vivifyFor), GiveCAS: m.hasNewCAS, NewCAS: m.newCAS, Lease: !debug, Recache: m.recache, NoBump: m.noBump || debug,
 	}
 	r.key, r.found, r.expired, r.created = key, false, false, false
 	hit := s.server.items.Fetch(&s.request, s.emitItem)
@@ -126,9 +126,9 @@ func (s *session) writeItem(w *writeRequest, value []byte) {
 	}
 	if m := &w.meta; w.isMeta() {
 		q.Key, _ = m.decodeKey(&s.keyBytes)
-		q.BinaryKey, q.Flags, q.Exptime, q.Touch = m.binaryKey, m.flags, m.exptime, m.touch
+		q.BinaryKey, q.Flags, q.Exptime, q.Touch = m.binaryKey, m.flags, int64(m.exptime), m.touch
 		q.Compare, q.CAS, q.GiveCAS, q.NewCAS = m.hasCAS, m.cas, m.hasNewCAS, m.newCAS
-		q.Create, q.CreateExptime, q.Stale, q.DropValue = m.vivify, m.vivifyFor, m.stale, m.dropValue
+		q.Create, q.CreateExptime, q.Stale, q.DropValue = m.vivify, int64(m.vivifyFor), m.stale, m.dropValue
 		q.Delta, q.Initial, q.Decrement = m.delta, m.initial, m.mode == 'D' || m.mode == 'd' || m.mode == '-'
 	}
 	q.MaxBytes = s.server.maxItem - itemHeaderBytes - len(q.Key)

@@ -67,6 +67,12 @@ func parseInt32(b []byte) (int32, bool) {
 	return int32(n), true
 }
 
+// parseExptime is parseInt32 for the times of requests.
+func parseExptime(b []byte) (int64, bool) {
+	n, ok := parseInt32(b)
+	return int64(n), ok
+}
+
 // textCommand finds the command that a line begins with.
 func textCommand(name []byte) command {
 	// The compiler makes this a search by length and bytes, without a copy of name.

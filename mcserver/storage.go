@@ -8,7 +8,7 @@ type writeRequest struct {
 	noreply bool
 	key     []byte // as it was written
 	flags   uint32
-	exptime int32
+	exptime int64
 	cas     uint64 // of cas; in the binary protocol of any, 0 for none
 	delta   uint64 // of incr and decr
 	initial uint64 // of a binary incr or decr, and whether to create it
@@ -41,7 +41,7 @@ func (s *session) storage(rest []byte) {
 	flags, ok := parseUint(tok[1])
 	w.flags = uint32(flags) // memcached, too, wraps what is over 32 bits
 	good = good && ok
-	w.exptime, ok = parseInt32(tok[2])
+	w.exptime, ok = parseExptime(tok[2])
 	good = good && ok
 	if s.cmd == cmdCAS && good {
 		w.cas, good = parseUint(tok[4])
@@ -229,7 +229,7 @@ func (s *session) touch(rest []byte) {
 		return
 	}
 	var ok bool
-	if w.exptime, ok = parseInt32(exptime); !ok {
+	if w.exptime, ok = parseExptime(exptime); !ok {
 		s.failUnless(w.noreply, errBadExptime)
 		return
 	}
@@ -245,7 +245,7 @@ func (s *session) getAndTouch(rest []byte) (keys []byte) {
 		return nil
 	}
 	var ok bool
-	if w.exptime, ok = parseInt32(exptime); !ok {
+	if w.exptime, ok = parseExptime(exptime); !ok {
 		s.fail(errBadExptime)
 		return nil
 	}
@@ -268,7 +268,7 @@ func (s *session) flushAll(rest []byte) {
 	w := s.begin(isNoreply(rest))
 	if delay, _ := token(rest); len(delay) > 0 && string(delay) != "noreply" {
 		var ok bool
-		if w.exptime, ok = parseInt32(delay); !ok {
+		if w.exptime, ok = parseExptime(delay); !ok {
 			s.failUnless(w.noreply, errBadExptime)
 			return
 		}

@@ -34,7 +34,7 @@ type Request struct {
 	Flags uint32
 	// Exptime is the time as the protocols write it: 0 is never, negative is over at once, up to RelativeSeconds counts
 	// from now, more is a Unix time.
-	Exptime int32
+	Exptime int64
 	// Touch makes a fetch, a deletion that leaves the item, or an arithmetic set Exptime.
 	Touch bool
 	// Compare lets the request change an item of that CAS only.
@@ -47,7 +47,7 @@ type Request struct {
 	// Create makes a fetch, an append, a prepend or an arithmetic put a new item where there is none, for
 	// CreateExptime.
 	Create        bool
-	CreateExptime int32
+	CreateExptime int64
 	// Lease makes a fetch tell one of its callers (View.Won) to compute the value anew: of an item that is stale, or
 	// whose time left is below Recache seconds.
 	Lease   bool
@@ -123,14 +123,14 @@ type Result struct {
 }
 
 // Expires turns a time of the protocols into a Unix time: 0 is never, and what is over at once is 1.
-func Expires(exptime int32, now int64) int64 {
+func Expires(exptime, now int64) int64 {
 	switch {
 	case exptime == 0:
 		return 0
 	case exptime < 0:
 		return 1
 	case exptime <= RelativeSeconds:
-		return now + int64(exptime)
+		return now + exptime
 	}
-	return int64(exptime)
+	return exptime
 }
