@@ -51,19 +51,23 @@ func TestPlaces(t *testing.T) {
 		{"innodb_only", false, Policies{}, no + hello + city + no + no + no + fromCity + no + "EN\r\n" + no + no + no + no},
 		{"caching", false, Policies{PolicyCaching, PolicyCaching, PolicyCaching, PolicyCaching}, no + hello + city + no + no + no + fromCity + no + "EN\r\n" + no + no + no + no},
 		{
-			"cache_only", false, Policies{PolicyCacheOnly, PolicyCacheOnly, PolicyCacheOnly, PolicyCacheOnly},
+			"cache_only", false,
+			Policies{PolicyCacheOnly, PolicyCacheOnly, PolicyCacheOnly, PolicyCacheOnly},
 			"STORED\r\nVALUE AA 3 3\r\nnew\r\nEND\r\nEND\r\nNOT_FOUND\r\nDELETED\r\nNOT_FOUND\r\nEND\r\nHD\r\nVA 1\r\nx\r\nHD\r\nNOT_FOUND\r\nEND\r\nOK\r\n",
 		},
 		{
-			"disabled", false, Policies{PolicyDisabled, PolicyDisabled, PolicyDisabled, PolicyDisabled},
+			"disabled", false,
+			Policies{PolicyDisabled, PolicyDisabled, PolicyDisabled, PolicyDisabled},
 			"STORED\r\nEND\r\nEND\r\nNOT_FOUND\r\nDELETED\r\nDELETED\r\nEND\r\nHD\r\nEN\r\nHD\r\nNOT_FOUND\r\nEND\r\nOK\r\n",
 		},
 		{
-			"rows are read, items are written", false, Policies{Set: PolicyCacheOnly, Delete: PolicyCacheOnly, Flush: PolicyCacheOnly},
+			"rows are read, items are written", false,
+			Policies{Set: PolicyCacheOnly, Delete: PolicyCacheOnly, Flush: PolicyCacheOnly},
 			"STORED\r\n" + hello + city + "NOT_FOUND\r\nDELETED\r\nNOT_FOUND\r\n" + fromCity + "HD\r\nEN\r\nHD\r\nNOT_FOUND\r\n" + no + "OK\r\n",
 		},
 		{
-			"no containers", true, Policies{},
+			"no containers", true,
+			Policies{},
 			"STORED\r\nVALUE AA 3 3\r\nnew\r\nEND\r\nEND\r\nNOT_FOUND\r\nDELETED\r\nNOT_FOUND\r\nEND\r\nHD\r\nVA 1\r\nx\r\nHD\r\nNOT_FOUND\r\nEND\r\nOK\r\n",
 		},
 	} {
