@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -243,6 +244,105 @@ func (s *Items) check(t testing.TB) {
 	if used != s.used.Load() {
 		t.Fatalf("%d bytes, counted %d", used, s.used.Load())
 	}
+}
+
+// TestItemsExpiry: times count from the store's clock, relative or not, and are over at their second.
+func TestItemsExpiry(t *testing.T) {
+	s, clock := testItems(8 << 20)
+	begin := clock.t
+	mustStore(t, s, "never", "v", 0)
+	mustStore(t, s, "past", "v", -1)
+	mustStore(t, s, "ten", "v", 10)
+	mustStore(t, s, "month", "v", item.RelativeSeconds)
+	mustStore(t, s, "long ago", "v", item.RelativeSeconds+1)
+	mustStore(t, s, "at", "v", begin+5)
+	mustStore(t, s, "far", "v", math.MaxUint32)
+	for _, tt := range []struct {
+		after int64
+		gone  string
+	}{{0, "past"}, {0, "long ago"}, {5, "at"}, {10, "ten"}, {item.RelativeSeconds, "month"}} {
+		if tt.after > 0 {
+			clock.t = begin + tt.after - 1
+			wantValue(t, s, tt.gone, "v")
+		}
+		clock.t = begin + tt.after
+		wantGone(t, s, tt.gone)
+	}
+	clock.t = begin + 1<<31
+	wantValue(t, s, "never", "v")
+	wantValue(t, s, "far", "v")
+	s.check(t)
+}
+
+// TestItemsFlush: a flush takes what was stored before it, one with a delay also what is stored until then.
+func TestItemsFlush(t *testing.T) {
+	s, clock := testItems(8 << 20)
+	mustStore(t, s, "a", "v", 0)
+	s.Flush(0)
+	wantGone(t, s, "a")
+	mustStore(t, s, "a", "w", 0)
+	wantValue(t, s, "a", "w")
+	s.Flush(10)
+	clock.t += 9
+	mustStore(t, s, "b", "v", 0)
+	wantValue(t, s, "a", "w")
+	clock.t++
+	mustStore(t, s, "c", "v", 0)
+	wantGone(t, s, "a")
+	wantGone(t, s, "b")
+	wantValue(t, s, "c", "v")
+	s.Flush(clock.t + 5) // a Unix time
+	s.Flush(20)          // in its place
+	clock.t += 19
+	wantValue(t, s, "c", "v")
+	clock.t++
+	wantGone(t, s, "c")
+	mustStore(t, s, "d", "v", 0)
+	s.Flush(5)
+	s.Flush(-1) // at once, and nothing is left to come
+	wantGone(t, s, "d")
+	mustStore(t, s, "d", "v", 0)
+	clock.t += 6
+	wantValue(t, s, "d", "v")
+	s.check(t)
+}
+
+// TestItemsSweep: items whose time is over leave room before others are evicted.
+func TestItemsSweep(t *testing.T) {
+	s, clock := testItems(4 << 20)
+	value := strings.Repeat("v", 1000)
+	for n := range 1500 {
+		mustStore(t, s, fmt.Sprintf("short%d", n), value, 10)
+		mustStore(t, s, fmt.Sprintf("long%d", n), value, 0)
+		wantValue(t, s, fmt.Sprintf("long%d", n), value)
+	}
+	clock.t += 11
+	for n := range 1900 {
+		mustStore(t, s, fmt.Sprintf("new%d", n), value, 0)
+	}
+	st := s.Stats()
+	if st.Reclaimed < 800 || st.ExpiredUnfetched != st.Reclaimed || st.Evictions > 100 {
+		t.Errorf("%+v", st)
+	}
+	s.check(t)
+}
+
+// TestItemsLimit changes the limit.
+func TestItemsLimit(t *testing.T) {
+	s, _ := testItems(8 << 20)
+	for n := range 40_000 {
+		mustStore(t, s, strconv.Itoa(n), "some value of some length", 0)
+	}
+	if s.SetMemoryLimit(8<<20 + 1) {
+		t.Error("more than the limit of the start is taken")
+	}
+	if before := s.Stats(); !s.SetMemoryLimit(1<<20) || s.Stats().Used > 1<<20 || s.Stats().Items >= before.Items {
+		t.Errorf("%+v, before %+v", s.Stats(), before)
+	}
+	if r := s.Store(&item.Request{Key: []byte("big"), Value: make([]byte, 600<<10)}); r.Status != item.NoMemory {
+		t.Errorf("an item of more than half of the memory: %+v", r)
+	}
+	s.check(t)
 }
 
 // TestItemsBounded rewrites items of all sizes for ever: memory stays below the limit, and what is read now and then
