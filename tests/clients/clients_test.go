@@ -64,6 +64,7 @@ var programs = []program{
 	{"php-memcached", []string{"php", "php_memcached.php"}, []string{"php", "-r", "exit(class_exists('Memcached') ? 0 : 1);"}, "OK"},
 	{"pymemcache", []string{python, "pymemcache_smoke.py"}, []string{python, "-c", "import pymemcache"}, "OK"},
 	{"pylibmc", []string{python, "pylibmc_smoke.py"}, []string{python, "-c", "import pylibmc"}, "OK"},
+	{"gomemcache", []string{"go", "run", "-C", "gomemcache", "."}, []string{"go", "build", "-C", "gomemcache", "-o", os.DevNull, "."}, "OK"},
 	{"Cache::Memcached::Fast", []string{"perl", "fast_smoke.pl"}, []string{"perl", "-MCache::Memcached::Fast", "-e", "1"}, "OK"},
 }
 
@@ -72,7 +73,7 @@ func (p *program) run(t *testing.T, addr string, env ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := exec.CommandContext(ctx, p.have[0], p.have[1:]...).Run(); err != nil {
-		t.Skipf("%s is not installed: scripts/install-deps.sh test installs it where it can (%v)", p.name, err)
+		t.Skipf("%s is not there: scripts/install-deps.sh test installs it where it can (%v)", p.name, err)
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
