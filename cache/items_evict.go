@@ -47,6 +47,13 @@ func (s *itemShard) compact(n uint32, now int64) {
 
 // evict empties the oldest chunk of a queue.
 func (s *itemShard) evict(n uint32, queue int, now int64, force bool) {
+	if c := &s.chunks[n]; c.own && c.buf[itemBits]&itemUse != 0 && !force && !expired(c.buf, now) {
+		// A large item goes on without being copied.
+		c.buf[itemBits] &^= itemUse
+		s.detach(n)
+		s.attach(n, queueMain)
+		return
+	}
 	s.seal(n)
 	s.eachLive(n, now, func(off int, e []byte) {
 		if e[itemBits]&itemUse != 0 && !force {

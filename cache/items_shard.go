@@ -236,7 +236,7 @@ func (s *itemShard) room(size, queue int) (chunk uint32, off int) {
 	return s.addChunk(itemChunk{buf: s.items.pool.get(), used: size}, queue), 0
 }
 
-// addChunk makes c the newest of a queue; a chunk of its own stands behind the one that is being filled.
+// addChunk makes c the newest of a queue.
 func (s *itemShard) addChunk(c itemChunk, queue int) uint32 {
 	var n uint32
 	if k := len(s.free); k > 0 {
@@ -249,9 +249,18 @@ func (s *itemShard) addChunk(c itemChunk, queue int) uint32 {
 		n = uint32(len(s.chunks))
 		s.chunks = append(s.chunks, itemChunk{})
 	}
-	q := &s.queues[queue]
-	c.queue = uint8(queue)
-	c.prev = q.newest
+	s.chunks[n] = c
+	s.attach(n, queue)
+	s.bytes += len(c.buf)
+	s.items.used.Add(int64(len(c.buf)))
+	s.sweepDue = s.expiry && !c.own
+	return n
+}
+
+// attach makes a chunk the newest of a queue; one with a single item stands behind the one that is being filled.
+func (s *itemShard) attach(n uint32, queue int) {
+	c, q := &s.chunks[n], &s.queues[queue]
+	c.queue, c.prev, c.next = uint8(queue), q.newest, 0
 	if c.own && q.newest != 0 && !s.chunks[q.newest].sealed {
 		c.next = q.newest
 		c.prev = s.chunks[q.newest].prev
@@ -264,12 +273,24 @@ func (s *itemShard) addChunk(c itemChunk, queue int) uint32 {
 	} else {
 		q.oldest = n
 	}
-	s.chunks[n] = c
 	q.bytes += len(c.buf)
-	s.bytes += len(c.buf)
-	s.items.used.Add(int64(len(c.buf)))
-	s.sweepDue = s.expiry && !c.own
-	return n
+}
+
+// detach takes a chunk out of its queue.
+func (s *itemShard) detach(n uint32) {
+	c := &s.chunks[n]
+	q := &s.queues[c.queue]
+	if c.prev != 0 {
+		s.chunks[c.prev].next = c.next
+	} else {
+		q.oldest = c.next
+	}
+	if c.next != 0 {
+		s.chunks[c.next].prev = c.prev
+	} else {
+		q.newest = c.prev
+	}
+	q.bytes -= len(c.buf)
 }
 
 func (s *itemShard) seal(n uint32) {
@@ -284,22 +305,11 @@ func (s *itemShard) seal(n uint32) {
 // freeChunk gives a chunk up, whatever is in it.
 func (s *itemShard) freeChunk(n uint32) {
 	c := &s.chunks[n]
-	q := &s.queues[c.queue]
-	if c.prev != 0 {
-		s.chunks[c.prev].next = c.next
-	} else {
-		q.oldest = c.next
-	}
-	if c.next != 0 {
-		s.chunks[c.next].prev = c.prev
-	} else {
-		q.newest = c.prev
-	}
+	s.detach(n)
 	if c.sealed {
 		s.dead -= c.dead
 	}
 	size := len(c.buf)
-	q.bytes -= size
 	s.bytes -= size
 	s.items.used.Add(int64(-size))
 	if !c.own {

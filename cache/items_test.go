@@ -403,6 +403,9 @@ func (z *zipf) draw(rnd *rand.Rand) int {
 // TestItemsHitRatio: on zipf traces over four times what fits, also one whose favourites change all the time, the store finds at least what a least recently used list
 // of the same memory does, with memcached's 208 bytes for an item of 30 + 100 bytes.
 func TestItemsHitRatio(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a ratio is the same in the long form")
+	}
 	const limit, footprint, requests = 2 << 20, 208, 250_000
 	for _, trace := range []struct {
 		alpha float64

@@ -174,8 +174,12 @@ func TestMemcachedDialogues(t *testing.T) {
 	// Some wait for seconds, so they are played side by side, each against a server of its own.
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 48)
+	modes := []dialogue.Mode{dialogue.Whole, dialogue.Bytewise, dialogue.Pipelined}
+	if testing.Short() {
+		modes = modes[:1]
+	}
 	for _, d := range all {
-		for _, mode := range []dialogue.Mode{dialogue.Whole, dialogue.Bytewise, dialogue.Pipelined} {
+		for _, mode := range modes {
 			slots <- struct{}{}
 			addr := listen(t, plainServer(t))
 			wg.Go(func() {
