@@ -39,6 +39,13 @@ func TestItems(t *testing.T) {
 	if got := askLine(t, d.memcached, in.String(), len(want)); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	port := d.memcached[strings.LastIndexByte(d.memcached, ':')+1:]
+	settings := strings.Join(askLine(t, d.memcached, "set auth 0 0 10\r\nann pa55wd\r\nstats settings\r\n", 20), "\n")
+	for _, line := range []string{"STAT maxconns 10000\n", "STAT tcpport " + port + "\n", "STAT num_threads ", "STAT auth_enabled_ascii yes\n"} {
+		if !strings.Contains(settings, line) || strings.Contains(settings, "num_threads 0\n") {
+			t.Errorf("no %q in %s", line, settings)
+		}
+	}
 	_, body, err := d.get("/api/v1/status")
 	if err != nil || !strings.Contains(body, `"limit": 67108864`) && !strings.Contains(body, `"limit":67108864`) {
 		t.Errorf("status: %v, %s", err, body)

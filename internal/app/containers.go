@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
 	"github.com/binlogcache/binlogcache/internal/config"
+	"github.com/binlogcache/binlogcache/internal/netserver"
 	"github.com/binlogcache/binlogcache/mcserver"
 )
 
@@ -159,7 +161,11 @@ func (d *daemon) memcachedInfo() mcserver.Info {
 		return info
 	}
 	st := d.mcListener.Stats()
-	info.OpenConnections, info.AcceptedConnections = st.Open, st.Accepted
+	info.OpenConnections, info.MaxConnections, info.Threads = st.Open, st.MaxConns, st.Loops
+	info.AcceptedConnections, info.RejectedConnections = st.Accepted, st.Closed[netserver.CauseConnLimit.String()]
+	if a, ok := d.mcListener.Addr().(*net.TCPAddr); ok {
+		info.Port = a.Port
+	}
 	info.BytesRead, info.BytesWritten = st.BytesIn, st.BytesOut
 	return info
 }
