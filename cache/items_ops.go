@@ -380,7 +380,7 @@ func left(e []byte, now int64) int64 {
 	if x == 0 {
 		return -1
 	}
-	return int64(x) - now
+	return max(int64(x)-now, 0)
 }
 
 // show makes v the view of an item.
@@ -388,7 +388,8 @@ func show(v *item.View, e []byte, now int64) {
 	b := e[itemBits]
 	*v = item.View{
 		Value: itemValue(e), Flags: get32(e, itemFlags), CAS: binary.LittleEndian.Uint64(e), Left: left(e, now),
-		Idle: now - int64(get32(e, itemUsed)), Fetched: b&itemFetched != 0, Size: itemSize(e),
+		Idle:    max(now-int64(get32(e, itemUsed)), 0), // another call may have seen a later second
+		Fetched: b&itemFetched != 0, Size: itemSize(e),
 		Stale: b&itemStale != 0, Sent: b&itemSent != 0, BinaryKey: b&itemBinary != 0,
 	}
 }
