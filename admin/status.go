@@ -22,6 +22,8 @@ type Status struct {
 	Memory  Memory        `json:"memory"`
 	// Verification is what comparing cache and database has come to.
 	Verification VerificationStatus `json:"verification"`
+	// Items are the memcached items that are in no table; nil when there can be none.
+	Items *ItemsStatus `json:"items,omitempty"`
 }
 
 // SourceStatus describes the server that is followed.
@@ -94,6 +96,18 @@ type Reads struct {
 type ReadCounts struct {
 	Memory   uint64 `json:"memory"`
 	Database uint64 `json:"database"`
+}
+
+// ItemsStatus describes the memcached items that are in no table; all but Items and Evictions are bytes.
+type ItemsStatus struct {
+	// Items are in memory; Bytes is what they take alone.
+	Items int64 `json:"items"`
+	Bytes int64 `json:"bytes"`
+	// Used is all their memory, a part of Memory.Used; Limit is their part of Memory.Limit.
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+	// Evictions counts items that had to go before their time.
+	Evictions uint64 `json:"evictions"`
 }
 
 // Memory is the budget, in bytes.

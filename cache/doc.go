@@ -10,6 +10,12 @@
 // out is that memory itself and must not be looked at after the call. Hot rows lie in bigcache's arrays on the heap, which
 // hold no pointers either.
 //
+// # Items
+//
+// Items keeps what memcached clients store that is in no table. It shares nothing with the tables but the blocks' code:
+// it has a limit of its own, and each of its shards has a lock under which no other one of this package is taken but that
+// of its pool.
+//
 // # Roles
 //
 // The follower of the binlog writes: Table.Load begins a Generation of a table, into which it installs snapshot rows and

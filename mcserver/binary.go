@@ -15,6 +15,8 @@ const (
 	binaryHeaderBytes = 24
 	// maxBodyBytes is what memcached takes as a body.
 	maxBodyBytes = 1 << 30
+	// noCreate is the time by which an incr or decr says that it makes no item.
+	noCreate = 0xffffffff
 )
 
 // The opcodes. Those from opSetQ to opPrependQ are the quiet forms.
@@ -51,19 +53,29 @@ const (
 const (
 	statusOK          = 0x0000
 	statusNotFound    = 0x0001
+	statusExists      = 0x0002
 	statusTooLarge    = 0x0003
 	statusInvalid     = 0x0004
+	statusNotStored   = 0x0005
+	statusNotNumber   = 0x0006
+	statusAuth        = 0x0020
 	statusUnknown     = 0x0081
+	statusNoMemory    = 0x0082
 	statusUnsupported = 0x0083
 	statusInternal    = 0x0084
 	statusTemporary   = 0x0086
 )
 
 const (
-	textNotFound = "Not found"
-	textInvalid  = "Invalid arguments"
-	textUnknown  = "Unknown command"
-	textTooLarge = "Too large."
+	textNotFound  = "Not found"
+	textInvalid   = "Invalid arguments"
+	textUnknown   = "Unknown command"
+	textTooLarge  = "Too large."
+	textExists    = "Data exists for key."
+	textNotStored = "Not stored."
+	textNotNumber = "Non-numeric server-side value for incr or decr"
+	textNoMemory  = "Out of memory"
+	textAuth      = "Auth failure."
 )
 
 // binaryFrame is a request's header.
@@ -86,7 +98,7 @@ func (f *binaryFrame) parse(in []byte) {
 	f.body = int(binary.BigEndian.Uint32(in[8:]))
 	f.opaque = binary.BigEndian.Uint32(in[12:])
 	f.cas = binary.BigEndian.Uint64(in[16:])
-	f.withKey = f.opcode == opGetK || f.opcode == opGetKQ
+	f.withKey = f.opcode == opGetK || f.opcode == opGetKQ || f.opcode == opGATK || f.opcode == opGATKQ
 }
 
 // appendHeader appends an answer's header.
@@ -161,6 +173,11 @@ func (s *session) binaryRequest(in []byte) (taken int, err error) {
 		return 0, nil
 	}
 	f.parse(in)
+	if s.server.users != nil {
+		if taken, handled, err := s.sasl(in); handled {
+			return taken, err
+		}
+	}
 	sh := &shapes[f.opcode]
 	s.cmd = sh.cmd
 	known := sh.cmd != cmdUnknown
@@ -179,17 +196,25 @@ func (s *session) binaryRequest(in []byte) (taken int, err error) {
 	case !known:
 		s.binaryError(statusUnknown, textUnknown)
 		return s.swallow(binaryHeaderBytes, f.body), nil
-	case value+f.key+itemHeaderBytes > maxItemBytes:
+	case value+f.key+itemHeaderBytes > s.server.maxItem:
+		head := binaryHeaderBytes + f.extras + f.key
+		if len(in) < head {
+			return 0, nil
+		}
 		s.binaryError(statusTooLarge, textTooLarge)
-		return s.swallow(binaryHeaderBytes, f.body), nil
+		s.server.tooLarge.Add(1)
+		w := s.begin(sh.isQuiet)
+		w.key = in[head-f.key : head]
+		s.dropOld(w)
+		return s.swallow(head, value), nil
 	}
 	if len(in) < binaryHeaderBytes+f.body {
 		s.conn.SetInputLimit(binaryHeaderBytes + f.body + inputLimitBytes)
 		return 0, nil
 	}
 	s.conn.SetInputLimit(inputLimitBytes)
-	key := in[binaryHeaderBytes+f.extras:][:f.key]
-	return binaryHeaderBytes + f.body, s.binaryCommand(sh, key)
+	body := in[binaryHeaderBytes:][:f.body]
+	return binaryHeaderBytes + f.body, s.binaryCommand(sh, body[:f.extras], body[f.extras:][:f.key], body[f.extras+f.key:])
 }
 
 // swallow passes over n bytes behind the taken ones.
@@ -202,9 +227,16 @@ func (s *session) swallow(taken, n int) int {
 }
 
 // binaryCommand runs a request that is there whole.
-func (s *session) binaryCommand(sh *shape, key []byte) error {
-	f := &s.frame
+func (s *session) binaryCommand(sh *shape, extras, key, value []byte) error {
 	switch sh.cmd {
+	case cmdGAT:
+		if s.place(operationGet) == inTable {
+			s.refuseWrite(false)
+			return nil
+		}
+		s.request.Exptime = int64(binary.BigEndian.Uint32(extras))
+		s.r.form = formBinary
+		s.binaryLookup(memoryOnly, key, sh.isQuiet)
 	case cmdGet:
 		s.r.form = formBinary
 		if !s.binaryLookup(memoryOnly, key, sh.isQuiet) {
@@ -226,12 +258,34 @@ func (s *session) binaryCommand(sh *shape, key []byte) error {
 		}
 		return netserver.ErrClose
 	default:
-		// Quiet requests, too, answer when they fail.
-		s.count.add(s.cmd, resultRefused)
-		s.r.out = f.appendHeader(s.r.out, statusUnsupported, 0, 0, len(errNoWriting)-len(serverErrorPrefix), 0)
-		s.r.out = append(s.r.out, errNoWriting[len(serverErrorPrefix):]...)
+		s.write(s.binaryWrite(sh, extras, key), value)
 	}
 	return nil
+}
+
+// binaryWrite makes the request of a frame that is to change something.
+func (s *session) binaryWrite(sh *shape, extras, key []byte) *writeRequest {
+	w := s.begin(sh.isQuiet)
+	w.key, w.cas = key, s.frame.cas
+	switch sh.cmd {
+	case cmdSet, cmdAdd, cmdReplace:
+		w.flags = binary.BigEndian.Uint32(extras)
+		w.exptime = int64(binary.BigEndian.Uint32(extras[4:])) // without a sign, as memcached
+		if w.cas != 0 {
+			// With a number, all three replace the item that has it.
+			s.cmd, w.cmd = cmdCAS, cmdCAS
+		}
+	case cmdIncr, cmdDecr:
+		w.delta = binary.BigEndian.Uint64(extras)
+		w.initial = binary.BigEndian.Uint64(extras[8:])
+		w.exptime = int64(binary.BigEndian.Uint32(extras[16:]))
+		w.create = binary.BigEndian.Uint32(extras[16:]) != noCreate
+	case cmdTouch, cmdFlushAll:
+		if len(extras) > 0 {
+			w.exptime = int64(binary.BigEndian.Uint32(extras))
+		}
+	}
+	return w
 }
 
 const serverErrorPrefix = "SERVER_ERROR "

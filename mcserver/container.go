@@ -45,12 +45,11 @@ type Policy uint8
 const (
 	// PolicyInnoDBOnly reads and writes the table.
 	PolicyInnoDBOnly Policy = iota
-	// PolicyCacheOnly uses memory that belongs to no table. As long as this server keeps no such items, it finds
-	// nothing.
+	// PolicyCacheOnly uses items that are in no table; the key is the whole key, with its prefix.
 	PolicyCacheOnly
 	// PolicyCaching is the plugin's copy beside the table, which could be stale; here the table answers.
 	PolicyCaching
-	// PolicyDisabled finds nothing.
+	// PolicyDisabled finds nothing, and writes nothing although it says so.
 	PolicyDisabled
 )
 

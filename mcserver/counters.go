@@ -35,12 +35,17 @@ const (
 	cmdVerbosity
 	cmdQuit
 	cmdShutdown
+	cmdMemoryLimit
+	cmdTune
+	cmdWatch
+	cmdAuth
 	numCommands
 )
 
 var commandNames = [numCommands]string{
 	"unknown", "get", "gets", "mg", "me", "mn", "gat", "gats", "touch", "set", "add", "replace", "append", "prepend", "cas", "incr", "decr",
 	"delete", "flush_all", "ms", "md", "ma", "bind", "stats", "version", "verbosity", "quit", "shutdown",
+	"cache_memlimit", "tune", "watch", "auth",
 }
 
 // result is how a command ended. Reads of keys count once for each key.
@@ -54,10 +59,12 @@ const (
 	resultClientError // the command was not understood
 	resultServerError // the database or the container failed
 	resultRefused     // a command that is known and not supported
+	resultNotStored   // what is there, or is not, forbids it
+	resultExists      // the cas is another one
 	numResults
 )
 
-var resultNames = [numResults]string{"ok", "hit", "miss", "expired", "client_error", "server_error", "refused"}
+var resultNames = [numResults]string{"ok", "hit", "miss", "expired", "client_error", "server_error", "refused", "not_stored", "exists"}
 
 // counterStripes spreads the counters over cache lines, so that the event loops do not share them.
 const counterStripes = 16
@@ -112,7 +119,7 @@ func (c *counters) reset() {
 type Count struct {
 	// Command is the command's name in the text protocol, or "unknown".
 	Command string
-	// Result is one of ok, hit, miss, expired, client_error, server_error, refused.
+	// Result is one of ok, hit, miss, expired, client_error, server_error, refused, not_stored, exists.
 	Result string
 	N      uint64
 }

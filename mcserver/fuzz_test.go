@@ -27,7 +27,7 @@ func FuzzSession(f *testing.F) {
 		}
 		whole := newConn(s)
 		want := whole.send(t, string(in))
-		if len(whole.in) > maxItemBytes+inputLimitBytes {
+		if len(whole.in) > DefaultItemBytes+inputLimitBytes {
 			t.Fatalf("%d bytes wait", len(whole.in))
 		}
 		at := int(cut) % (len(in) + 1)

@@ -20,13 +20,13 @@ func goodKeys(keys []byte) bool {
 	return true
 }
 
-// beginGet starts the answer to a get or gets line, whose keys getKeys then takes.
+// beginGet starts the answer to a get, gets, gat or gats line, whose keys getKeys then takes.
 func (s *session) beginGet(cmd command) {
 	s.cmd = cmd
 	s.state = stateGet
 	s.searched = false
 	s.r.form = formText
-	if cmd == cmdGets {
+	if cmd == cmdGets || cmd == cmdGATS {
 		s.r.form = formCAS
 	}
 }
@@ -72,7 +72,7 @@ func (s *session) multiple(in []byte) *binding {
 		return nil
 	}
 	cs := s.server.containers.Load()
-	if cs == nil || !cs.readsTables() {
+	if cs == nil || cs.places[operationGet] != inTable {
 		return nil
 	}
 	s.follow(cs)

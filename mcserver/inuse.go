@@ -19,14 +19,11 @@ type containers struct {
 	first    *container // where connections begin; nil when there is none
 	policies Policies
 	options  Options
+	// places are where each kind of operation goes.
+	places [numOperations]place
 	// configured are the names of all containers that the last set had, also of those that were left out; what refresh
 	// finds is not among them. It is shared with the containers before.
 	configured map[string]bool
-}
-
-// readsTables tells that reads go to the tables. cache_only finds nothing as long as there are no items but rows.
-func (cs *containers) readsTables() bool {
-	return cs.policies.Get == PolicyInnoDBOnly || cs.policies.Get == PolicyCaching
 }
 
 // SetContainers puts a set of containers to use in place of the ones before. Each is checked against its table; what
@@ -76,6 +73,7 @@ func (s *Server) SetContainers(ctx context.Context, set ContainerSet) ([]Problem
 	if next.first == nil {
 		next.first = next.choose()
 	}
+	next.places = s.placesOf(next)
 	s.containers.Store(next)
 	return problems, nil
 }
@@ -186,6 +184,7 @@ func (s *Server) refresh(ctx context.Context, name []byte) (*containers, error) 
 	if now.first == nil || !now.first.used.Load() {
 		next.first = next.choose()
 	}
+	next.places = s.placesOf(next)
 	s.containers.Store(next)
 	return next, nil
 }

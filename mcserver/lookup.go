@@ -33,8 +33,15 @@ func (s *session) lookup(ctx context.Context, key []byte) outcome {
 		return outcomeFailed
 	}
 	s.follow(cs)
-	if !cs.readsTables() {
+	switch cs.places[operationGet] {
+	case inItems:
+		return s.findItem(key)
+	case nowhere:
 		return outcomeMiss
+	}
+	if s.cmd == cmdGAT || s.cmd == cmdGATS {
+		s.failure = errNoWriting
+		return outcomeFailed
 	}
 	name, rest := splitKey(key, cs.options.TableMapDelimiter)
 	if name != nil {
@@ -226,7 +233,12 @@ func (s *session) metaGet(line []byte) {
 	s.r.form = formMeta
 	if s.cmd == cmdMetaDebug {
 		s.r.form = formDebug
-	} else if s.meta.touch {
+	}
+	if s.place(operationGet) == inItems {
+		s.metaGetItem()
+		return
+	}
+	if s.cmd != cmdMetaDebug && s.meta.touch {
 		s.refuseWrite(false)
 		return
 	}

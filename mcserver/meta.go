@@ -25,8 +25,10 @@ type metaRequest struct {
 	flags     uint32
 	initial   uint64
 	delta     uint64
-	stale     bool // I
-	dropValue bool // x
+	stale     bool  // I
+	dropValue bool  // x
+	recache   int32 // R
+	noBump    bool  // u
 }
 
 // parseFlags reads the flags of a meta command; the result is the error line, or empty.
@@ -55,7 +57,7 @@ func (m *metaRequest) parseFlags(args []byte) string {
 			m.touch = true
 			m.exptime, ok = parseInt32(arg)
 		case 'R':
-			_, ok = parseInt32(arg)
+			m.recache, ok = parseInt32(arg)
 		case 'C':
 			m.hasCAS = true
 			m.cas, ok = parseUint(arg)
@@ -75,10 +77,7 @@ func (m *metaRequest) parseFlags(args []byte) string {
 		case 'M':
 			m.mode = '?'
 			if len(arg) == 1 {
-				m.mode = arg[0] &^ 0x20 // upper case
-				if arg[0] == '+' || arg[0] == '-' {
-					m.mode = arg[0]
-				}
+				m.mode = arg[0]
 			}
 		case 'O':
 			if len(tok) > maxOpaqueBytes {
@@ -92,7 +91,9 @@ func (m *metaRequest) parseFlags(args []byte) string {
 			m.dropValue = true
 		case 'I':
 			m.stale = true
-		case 'P', 'L', 'k', 's', 't', 'c', 'f', 'h', 'l', 'u':
+		case 'u':
+			m.noBump = true
+		case 'P', 'L', 'k', 's', 't', 'c', 'f', 'h', 'l':
 		default:
 			return errMetaInvalid
 		}
@@ -139,6 +140,16 @@ func (m *metaRequest) appendEcho(out, flag []byte) []byte {
 	return out
 }
 
+// appendKeyOf is appendEcho for the key of an item that was stored under one in base64: it is shown so to everybody.
+func (m *metaRequest) appendKeyOf(out []byte, binaryKey bool) []byte {
+	if m.binaryKey || !binaryKey {
+		return m.appendEcho(out, []byte{'k'})
+	}
+	out = append(out, " k"...)
+	out = base64.StdEncoding.AppendEncode(out, m.key)
+	return append(out, " b"...)
+}
+
 // appendMiss appends the answer line of a miss.
 func (m *metaRequest) appendMiss(out []byte) []byte {
 	out = append(out, "EN"...)
@@ -148,9 +159,9 @@ func (m *metaRequest) appendMiss(out []byte) []byte {
 	return append(out, "\r\n"...)
 }
 
-// metaHead writes the answer line of a hit. Of what memcached keeps for an item a row has cas, flags, size and expiry;
-// the others are answered as for an item that was read before (h1), just now (l0). The flags u, R and E change nothing.
-func (r *renderer) metaHead(it item, n int) (withValue bool) {
+// metaHead writes the answer line of a hit. Of what an item has, a row has cas, flags, size and expiry; the others are
+// answered as for an item that was read before (h1), just now (l0), and the flags u, R and E change nothing.
+func (r *renderer) metaHead(it shown, n int) (withValue bool) {
 	m := r.meta
 	withValue = m.value && !(m.hasCAS && m.cas == it.cas)
 	if withValue {
@@ -170,11 +181,33 @@ func (r *renderer) metaHead(it item, n int) (withValue bool) {
 		case 'f':
 			r.out = strconv.AppendUint(append(r.out, " f"...), uint64(it.flags), 10)
 		case 'h':
-			r.out = append(r.out, " h1"...)
+			if it.view != nil && !it.view.Fetched {
+				r.out = append(r.out, " h0"...)
+			} else {
+				r.out = append(r.out, " h1"...)
+			}
 		case 'l':
-			r.out = append(r.out, " l0"...)
+			r.out = append(r.out, " l"...)
+			if it.view != nil {
+				r.out = strconv.AppendInt(r.out, it.view.Idle, 10)
+			} else {
+				r.out = append(r.out, '0')
+			}
+		case 'k':
+			r.out = m.appendKeyOf(r.out, it.view != nil && it.view.BinaryKey)
 		default:
 			r.out = m.appendEcho(r.out, tok)
+		}
+	}
+	if v := it.view; v != nil {
+		if v.Sent {
+			r.out = append(r.out, " Z"...)
+		}
+		if v.Stale {
+			r.out = append(r.out, " X"...)
+		}
+		if v.Won {
+			r.out = append(r.out, " W"...)
 		}
 	}
 	r.out = append(r.out, "\r\n"...)
@@ -182,11 +215,21 @@ func (r *renderer) metaHead(it item, n int) (withValue bool) {
 }
 
 // debugLine writes the answer of me.
-func (r *renderer) debugLine(it item, n int) {
+func (r *renderer) debugLine(it shown, n int) {
 	r.out = append(r.out, "ME "...)
 	r.out = append(r.out, r.meta.key...)
 	r.out = strconv.AppendInt(append(r.out, " exp="...), r.secondsLeft(it), 10)
-	r.out = strconv.AppendUint(append(r.out, " la=0 cas="...), it.cas, 10)
-	r.out = strconv.AppendInt(append(r.out, " fetch=yes cls=0 size="...), int64(n), 10)
+	idle, fetched, class := int64(0), "yes", "0"
+	if v := it.view; v != nil {
+		idle, class, n = v.Idle, "1", v.Size
+		if !v.Fetched {
+			fetched = "no"
+		}
+	}
+	r.out = strconv.AppendInt(append(r.out, " la="...), idle, 10)
+	r.out = strconv.AppendUint(append(r.out, " cas="...), it.cas, 10)
+	r.out = append(append(r.out, " fetch="...), fetched...)
+	r.out = append(append(r.out, " cls="...), class...)
+	r.out = strconv.AppendInt(append(r.out, " size="...), int64(n), 10)
 	r.out = append(r.out, "\r\n"...)
 }

@@ -48,20 +48,29 @@ func parseUint(b []byte) (uint64, bool) {
 	return n, true
 }
 
-// parseInt32 reads a decimal number of 32 bits that fills b.
+// parseInt32 reads a decimal number that fills b. Times of the protocols have 32 bits: as in memcached, a number beyond
+// them is taken, and is a time that is over; here each is, there one that wraps.
 func parseInt32(b []byte) (int32, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
 		b = b[1:]
 	}
 	n, ok := parseUint(b)
-	if !ok || n > 1<<31 || n == 1<<31 && !negative {
+	switch {
+	case !ok || n > math.MaxInt64:
 		return 0, false
-	}
-	if negative {
-		return int32(-int64(n)), true
+	case n > math.MaxInt32:
+		return -1, true
+	case negative:
+		return -int32(n), true
 	}
 	return int32(n), true
+}
+
+// parseExptime is parseInt32 for the times of requests.
+func parseExptime(b []byte) (int64, bool) {
+	n, ok := parseInt32(b)
+	return int64(n), ok
 }
 
 // textCommand finds the command that a line begins with.
@@ -122,6 +131,12 @@ func textCommand(name []byte) command {
 		return cmdQuit
 	case "shutdown":
 		return cmdShutdown
+	case "cache_memlimit":
+		return cmdMemoryLimit
+	case "slabs", "lru", "lru_crawler":
+		return cmdTune
+	case "watch":
+		return cmdWatch
 	}
 	return cmdUnknown
 }
@@ -145,6 +160,15 @@ const (
 	errMetaSetMode     = "CLIENT_ERROR invalid mode for ms M token"
 	errMetaArithMode   = "CLIENT_ERROR invalid mode for ma M token"
 	errNoWriting       = "SERVER_ERROR writing is not supported by this version"
+	errNoMemory        = "SERVER_ERROR out of memory storing object"
+	errNotNumber       = "CLIENT_ERROR cannot increment or decrement non-numeric value"
+	errLimitTooSmall   = "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"
+	errLimitBounds     = "MEMLIMIT_ADJUST_FAILED out of bounds unable to adjust maxbytes"
+	errNoDump          = "ERROR metadump not allowed"
+	errNoWatch         = "ERROR watch commands not allowed"
+	errSlabClass       = "BADCLASS invalid src or dst class id"
+	errUnauthenticated = "CLIENT_ERROR unauthenticated"
+	errAuthFailed      = "CLIENT_ERROR authentication failure"
 	errShutdown        = "SERVER_ERROR: shutdown not enabled"
 	errNoCachedump     = "CLIENT_ERROR stats cachedump not allowed"
 	errNotStarted      = "SERVER_ERROR containers are not loaded yet"

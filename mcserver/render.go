@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/binlogcache/binlogcache/internal/item"
 	"github.com/binlogcache/binlogcache/rowcodec"
 )
 
@@ -33,15 +34,18 @@ type renderer struct {
 
 	found   bool
 	expired bool
+	created bool // the item that was found has just been made
 	// now is the time of the request at hand, in seconds; 0 until somebody needs it.
 	now int64
 }
 
-// item is what a row, or another thing with a value, says.
-type item struct {
+// shown is what a row, an item, or another thing with a value, says beside that.
+type shown struct {
 	flags uint32
 	cas   uint64
 	exp   int64 // Unix time, 0 is never
+	// view is the item, nil for everything else.
+	view *item.View
 }
 
 // emit takes the one row of a look-up from memory.
@@ -57,7 +61,7 @@ func (r *renderer) emit(row rowcodec.Row, version uint64) bool {
 }
 
 // read takes flags, cas and expiry of a row; false when its time is over.
-func (r *renderer) read(row rowcodec.Row, version uint64) (it item, live bool) {
+func (r *renderer) read(row rowcodec.Row, version uint64) (it shown, live bool) {
 	b := r.b
 	if b.exp >= 0 {
 		if v, null := row.Value(b.exp); !null {
@@ -95,7 +99,7 @@ func (r *renderer) time() int64 {
 }
 
 // write writes a row's answer.
-func (r *renderer) write(row rowcodec.Row, it item) {
+func (r *renderer) write(row rowcodec.Row, it shown) {
 	b := r.b
 	if len(b.value) == 1 && b.value[0].plain() {
 		v, _ := row.Value(b.value[0].column)
@@ -111,17 +115,26 @@ func (r *renderer) write(row rowcodec.Row, it item) {
 	}
 }
 
+// emitItem takes an item.
+func (r *renderer) emitItem(v *item.View) {
+	r.found, r.created = true, v.Created
+	if r.head(shown{flags: v.Flags, cas: v.CAS, view: v}, len(v.Value)) {
+		r.out = append(r.out, v.Value...)
+		r.tail()
+	}
+}
+
 // writeText writes an answer whose value is v.
 func (r *renderer) writeText(v string) {
 	r.found = true
-	if r.head(item{}, len(v)) {
+	if r.head(shown{}, len(v)) {
 		r.out = append(r.out, v...)
 		r.tail()
 	}
 }
 
 // head writes everything before a value of n bytes, and tells whether the value follows.
-func (r *renderer) head(it item, n int) bool {
+func (r *renderer) head(it shown, n int) bool {
 	switch r.form {
 	case formMeta:
 		return r.metaHead(it, n)
@@ -218,7 +231,10 @@ func (b *binding) appendValue(dst []byte, row rowcodec.Row) []byte {
 }
 
 // secondsLeft is the time that an item has left as the meta protocol shows it: -1 for never.
-func (r *renderer) secondsLeft(it item) int64 {
+func (r *renderer) secondsLeft(it shown) int64 {
+	if it.view != nil {
+		return it.view.Left
+	}
 	if it.exp == 0 {
 		return -1
 	}
@@ -226,7 +242,7 @@ func (r *renderer) secondsLeft(it item) int64 {
 }
 
 // binaryHead writes a binary answer's header and flags; the value is written by the caller.
-func (r *renderer) binaryHead(it item, n int) {
+func (r *renderer) binaryHead(it shown, n int) {
 	f := r.frame
 	key := r.key
 	if !f.withKey {

@@ -51,8 +51,9 @@ const Refusal = "ERROR Too many open connections\r\n"
 const (
 	// maxLineBytes is how long a command line without its end may grow; only get and gets may be longer.
 	maxLineBytes = 2048
-	// maxItemBytes bounds a value with its key and what memcached keeps beside them.
-	maxItemBytes     = 1 << 20
+	// DefaultItemBytes bounds a value with its key and what memcached keeps beside them, unless Config says otherwise.
+	DefaultItemBytes = 1 << 20
+	// itemHeaderBytes is about what memcached keeps.
 	itemHeaderBytes  = 50
 	maxMetaTokens    = 20
 	maxOpaqueBytes   = 32
@@ -74,6 +75,12 @@ type Config struct {
 	// container that isn't known, at most once a second; containers that are new are then used, changes to known
 	// ones are not, as in the plugin. Nil finds none.
 	FindContainers func(ctx context.Context) (ContainerSet, error)
+	// Items keep what is in no table. Nil keeps nothing: reads of it find nothing, writes are refused.
+	Items Items
+	// MaxItemBytes bounds one item; 0 is DefaultItemBytes.
+	MaxItemBytes int
+	// Users are those who may use the server; nil is everybody.
+	Users *Users
 	// Info gives the figures of `stats` that others count; it is called for each `stats` and `stats settings`. Nil
 	// leaves them 0.
 	Info func() Info
@@ -83,25 +90,33 @@ type Config struct {
 
 // Server serves the memcached protocols. It is a netserver.Protocol.
 type Server struct {
-	reader     Reader
-	compat     Compat
-	find       func(ctx context.Context) (ContainerSet, error)
-	info       func() Info
-	logger     *slog.Logger
-	started    time.Time
-	containers atomic.Pointer[containers]
-	changing   sync.Mutex   // serialises changes of containers
-	refreshed  atomic.Int64 // when find was last called, Unix nanoseconds
-	counters   counters
-	sessions   sync.Map // connection ID to *session, for `stats conns`
-	errorLog   errorLog
+	reader  Reader
+	compat  Compat
+	find    func(ctx context.Context) (ContainerSet, error)
+	info    func() Info
+	items   Items
+	maxItem int
+	users   *Users
+	// What could not be stored because it is too large, or because there is no room for it.
+	tooLarge, noMemory atomic.Uint64
+	logger             *slog.Logger
+	started            time.Time
+	containers         atomic.Pointer[containers]
+	changing           sync.Mutex   // serialises changes of containers
+	refreshed          atomic.Int64 // when find was last called, Unix nanoseconds
+	counters           counters
+	sessions           sync.Map // connection ID to *session, for `stats conns`
+	errorLog           errorLog
 }
 
 var _ netserver.Protocol = (*Server)(nil)
 
 // New makes a Server. Until SetContainers has been called, reads are answered with an error.
 func New(cfg Config) *Server {
-	s := &Server{reader: cfg.Reader, compat: cfg.Compat, find: cfg.FindContainers, info: cfg.Info, logger: cfg.Logger, started: time.Now()}
+	s := &Server{reader: cfg.Reader, compat: cfg.Compat, find: cfg.FindContainers, info: cfg.Info, logger: cfg.Logger, started: time.Now(), items: cfg.Items, maxItem: cfg.MaxItemBytes, users: cfg.Users}
+	if s.maxItem <= 0 {
+		s.maxItem = DefaultItemBytes
+	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

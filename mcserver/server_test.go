@@ -91,7 +91,7 @@ func TestStats(t *testing.T) {
 	}
 	settings := conn.send(t, "stats settings\r\n")
 	for _, line := range []string{
-		"maxconns 100", "tcpport 11211", "udpport 0", "maxbytes 90000", "verbosity 0", "evictions off", "cas_enabled yes", "item_size_max 1048576",
+		"maxconns 100", "tcpport 11211", "udpport 0", "maxbytes 90000", "verbosity 0", "evictions on", "cas_enabled yes", "item_size_max 1048576",
 		"num_threads 2", "flush_enabled no", "auth_enabled_sasl no", "lru_crawler no", "compat safe", "containers 3", "get_policy innodb_only", `separator "|"`,
 	} {
 		if !strings.Contains(settings, "STAT "+line+"\r\n") {

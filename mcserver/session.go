@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/binlogcache/binlogcache/internal/item"
 	"github.com/binlogcache/binlogcache/internal/netserver"
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -15,6 +16,7 @@ type state uint8
 
 const (
 	stateStart   state = iota // the first byte, which decides the protocol
+	stateAuth                 // what a text client sends before it has shown who it is
 	stateText                 // a command line
 	stateGet                  // the keys of a get line
 	stateIgnore               // the rest of a line
@@ -37,6 +39,7 @@ type session struct {
 	limit  int // of the output, for the call of Serve at hand
 	state  state
 	parked bool
+	known  bool // the client has shown who it is, or need not
 	// handled is how much of the input a parked job has answered.
 	handled int
 	// scanned is how much of the input at hand holds no line end, which so need not be looked at again.
@@ -56,6 +59,11 @@ type session struct {
 	value    [1][]byte
 	emit     func(row rowcodec.Row, version uint64) bool
 	emitOnly func(row rowcodec.Row) bool // of a row from the database
+	emitItem func(v *item.View)
+	request  item.Request // to the items
+	// touched is what a binary touch shows of the item.
+	touched     shown
+	emitTouched func(v *item.View)
 
 	// view searches viewed, which is viewedAt's, in one state. They are set while several keys are taken from memory.
 	view     searchFunc
@@ -88,9 +96,15 @@ func (s *Server) NewSession(c netserver.Conn) netserver.Session {
 	se.r.meta, se.r.frame = &se.meta, &se.frame
 	se.search.Values = se.value[:]
 	se.emit = se.r.emit
+	se.emitItem = se.r.emitItem
+	se.emitTouched = func(v *item.View) { se.touched = shown{flags: v.Flags, cas: v.CAS} }
 	se.inView = se.getKeysInView
 	se.emitOnly = func(row rowcodec.Row) bool { return se.r.emit(row, 0) }
-	c.SetInputLimit(inputLimitBytes)
+	if se.known = s.users == nil; !se.known {
+		c.SetInputLimit(2 * maxAuthBytes)
+	} else {
+		c.SetInputLimit(inputLimitBytes)
+	}
 	s.sessions.Store(c.ID(), se)
 	return se
 }
@@ -130,10 +144,15 @@ func (s *session) step(in []byte) (taken int, err error) {
 			return 0, nil
 		}
 		s.state = stateText
+		if !s.known {
+			s.state = stateAuth
+		}
 		if in[0] == magicRequest {
 			s.state = stateBinary
 		}
 		return 0, nil
+	case stateAuth:
+		return s.textAuth(in)
 	case stateText:
 		return s.textLine(in)
 	case stateGet:
@@ -183,8 +202,14 @@ func (s *session) textLine(in []byte) (taken int, err error) {
 	case end > maxLineBytes && (!get || len(rest) == 0):
 		s.count.add(cmdUnknown, resultClientError)
 		return 0, netserver.ErrClose
+	case s.cmd == cmdGAT || s.cmd == cmdGATS:
+		keys := s.getAndTouch(rest)
+		if keys == nil {
+			return end + 1, nil
+		}
+		return len(line) - len(keys), nil
 	case !get:
-		return end + 1, s.command(line, rest)
+		return end + 1, s.command(line, name, rest)
 	case end <= maxLineBytes && !goodKeys(rest):
 		// With one bad key there is no answer but the error.
 		s.fail(errBadFormat)
@@ -195,7 +220,7 @@ func (s *session) textLine(in []byte) (taken int, err error) {
 }
 
 // command runs a command line that is no get.
-func (s *session) command(line, rest []byte) error {
+func (s *session) command(line, name, rest []byte) error {
 	switch s.cmd {
 	case cmdMetaGet, cmdMetaDebug:
 		s.metaGet(rest)
@@ -213,8 +238,6 @@ func (s *session) command(line, rest []byte) error {
 		s.delete(rest)
 	case cmdTouch:
 		s.touch(rest)
-	case cmdGAT, cmdGATS:
-		s.getAndTouch(rest)
 	case cmdFlushAll:
 		s.flushAll(rest)
 	case cmdBind:
@@ -230,6 +253,12 @@ func (s *session) command(line, rest []byte) error {
 		return netserver.ErrClose
 	case cmdShutdown:
 		s.refuse(errShutdown)
+	case cmdMemoryLimit:
+		s.memoryLimit(rest)
+	case cmdTune:
+		s.tune(name, rest)
+	case cmdWatch:
+		s.refuse(errNoWatch)
 	default:
 		return s.unknown(line)
 	}

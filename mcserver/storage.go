@@ -8,9 +8,11 @@ type writeRequest struct {
 	noreply bool
 	key     []byte // as it was written
 	flags   uint32
-	exptime int32
-	cas     uint64 // of cas
+	exptime int64
+	cas     uint64 // of cas; in the binary protocol of any, 0 for none
 	delta   uint64 // of incr and decr
+	initial uint64 // of a binary incr or decr, and whether to create it
+	create  bool
 	// length is that of the value, without the line end behind it.
 	length int
 	// meta are the flags of a meta command.
@@ -39,7 +41,7 @@ func (s *session) storage(rest []byte) {
 	flags, ok := parseUint(tok[1])
 	w.flags = uint32(flags) // memcached, too, wraps what is over 32 bits
 	good = good && ok
-	w.exptime, ok = parseInt32(tok[2])
+	w.exptime, ok = parseExptime(tok[2])
 	good = good && ok
 	if s.cmd == cmdCAS && good {
 		w.cas, good = parseUint(tok[4])
@@ -70,9 +72,9 @@ func (s *session) metaSet(rest []byte) {
 
 // check looks at what the flags of one command mean.
 func (m *metaRequest) check(cmd command, scratch *[]byte) string {
-	modes, problem := "\x00EAPRS", errMetaSetMode
+	modes, problem := "\x00EAPRS", errMetaSetMode // upper case only, as memcached
 	if cmd == cmdMetaArithmetic {
-		modes, problem = "\x00I+D-", errMetaArithMode
+		modes, problem = "\x00Ii+Dd-", errMetaArithMode
 	}
 	if cmd != cmdMetaDelete && bytes.IndexByte([]byte(modes), m.mode) < 0 {
 		return problem
@@ -89,11 +91,14 @@ func (s *session) awaitBlock(w *writeRequest, key []byte, good bool, problem str
 	switch {
 	case !good:
 		s.failUnless(w.noreply, problem)
-	case w.length+len(key)+itemHeaderBytes > maxItemBytes:
+	case w.length+len(key)+itemHeaderBytes > s.server.maxItem:
 		s.count.add(s.cmd, resultServerError)
+		s.server.tooLarge.Add(1)
 		if !w.noreply {
 			s.text(errTooLarge)
 		}
+		w.key, w.meta.key = key, key
+		s.dropOld(w)
 	default:
 		// The line is gone when the block comes.
 		s.line = append(append(s.line[:0], key...), w.meta.args...)
@@ -124,14 +129,29 @@ func (s *session) dataBlock(in []byte) (taken int, err error) {
 	return w.length + 2, nil
 }
 
-// write is where requests that change something arrive, once they are read whole and found good. This version does not
-// write.
-func (s *session) write(w *writeRequest, _ []byte) { s.refuseWrite(w.noreply) }
+// write is where requests that change something arrive, once they are read whole and found good. Both slices of w and
+// value are valid during the call. This version does not write to tables.
+func (s *session) write(w *writeRequest, value []byte) {
+	switch s.place(operationOf(w.cmd)) {
+	case inItems:
+		s.writeItem(w, value)
+	case nowhere:
+		s.writeNothing(w)
+	case unknownPlace:
+		s.failure = errNotStarted
+		s.answerError(w)
+	default:
+		s.refuseWrite(w.noreply)
+	}
+}
 
 // refuseWrite is the answer to every request that would have to change something.
 func (s *session) refuseWrite(noreply bool) {
 	s.count.add(s.cmd, resultRefused)
-	if !noreply {
+	switch {
+	case s.frame.active: // quiet requests, too, answer when they fail
+		s.binaryAnswer(statusUnsupported, errNoWriting[len(serverErrorPrefix):])
+	case !noreply:
 		s.text(errNoWriting)
 	}
 }
@@ -209,32 +229,38 @@ func (s *session) touch(rest []byte) {
 		return
 	}
 	var ok bool
-	if w.exptime, ok = parseInt32(exptime); !ok {
+	if w.exptime, ok = parseExptime(exptime); !ok {
 		s.failUnless(w.noreply, errBadExptime)
 		return
 	}
 	s.write(w, nil)
 }
 
-// getAndTouch reads a line of gat or gats.
-func (s *session) getAndTouch(rest []byte) {
+// getAndTouch reads a line of gat or gats. It returns the keys that are to be taken as those of a get are, or nil.
+func (s *session) getAndTouch(rest []byte) (keys []byte) {
 	w := s.begin(false)
 	exptime, keys := token(rest)
 	if key, _ := token(keys); len(key) == 0 {
 		s.fail(errBadFormat)
-		return
+		return nil
 	}
 	var ok bool
-	if w.exptime, ok = parseInt32(exptime); !ok {
+	if w.exptime, ok = parseExptime(exptime); !ok {
 		s.fail(errBadExptime)
-		return
+		return nil
 	}
 	if !goodKeys(keys) {
 		s.fail(errBadFormat)
-		return
+		return nil
 	}
 	w.key = keys
-	s.write(w, nil)
+	if s.place(operationGet) == inTable {
+		s.refuseWrite(false)
+		return nil
+	}
+	s.beginGet(s.cmd)
+	s.request.Exptime = w.exptime
+	return keys
 }
 
 // flushAll reads a line of flush_all.
@@ -242,7 +268,7 @@ func (s *session) flushAll(rest []byte) {
 	w := s.begin(isNoreply(rest))
 	if delay, _ := token(rest); len(delay) > 0 && string(delay) != "noreply" {
 		var ok bool
-		if w.exptime, ok = parseInt32(delay); !ok {
+		if w.exptime, ok = parseExptime(delay); !ok {
 			s.failUnless(w.noreply, errBadExptime)
 			return
 		}

@@ -33,8 +33,8 @@ func TestWriteRequest(t *testing.T) {
 		{"flush_all\r\n", writeRequest{cmd: cmdFlushAll}},
 		{"flush_all noreply\r\n", writeRequest{cmd: cmdFlushAll, noreply: true}},
 		{"flush_all 10 noreply\r\n", writeRequest{cmd: cmdFlushAll, exptime: 10, noreply: true}},
-		{"ms k 2 F5 T60 Ma I C7 E8 q O1\r\nhi\r\n", writeRequest{cmd: cmdMetaSet, key: []byte("k"), length: 2, meta: meta(metaRequest{
-			key: []byte("k"), args: []byte(" F5 T60 Ma I C7 E8 q O1"), flags: 5, touch: true, exptime: 60, mode: 'A', stale: true, hasCAS: true, cas: 7, hasNewCAS: true, newCAS: 8, quiet: true,
+		{"ms k 2 F5 T60 MA I C7 E8 q O1\r\nhi\r\n", writeRequest{cmd: cmdMetaSet, key: []byte("k"), length: 2, meta: meta(metaRequest{
+			key: []byte("k"), args: []byte(" F5 T60 MA I C7 E8 q O1"), flags: 5, touch: true, exptime: 60, mode: 'A', stale: true, hasCAS: true, cas: 7, hasNewCAS: true, newCAS: 8, quiet: true,
 		})}},
 		{"ms aw== 0 b S\r\n\r\nmn\r\n", writeRequest{}}, // S is no flag
 		{"md k x N5 q\r\n", writeRequest{cmd: cmdMetaDelete, key: []byte("k"), meta: meta(metaRequest{

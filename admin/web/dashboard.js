@@ -162,6 +162,7 @@ function show(s, now) {
   const share = s.memory.limit > 0 ? s.memory.used / s.memory.limit : 0;
   text("memory-used", bytes(s.memory.used));
   text("memory-limit", s.memory.limit > 0 ? `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} % of ${bytes(s.memory.limit)}` : "no limit");
+  text("items", s.items ? `${count(s.items.items)} memcached items in ${bytes(s.items.used)} of ${bytes(s.items.limit)}, ${count(s.items.evictions)} evicted` : "");
   $("memory-bar").value = Math.min(share, 1);
   $("memory-bar").className = share > 0.9 ? "high" : "";
 

@@ -3,9 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
 	"time"
 
 	"github.com/binlogcache/binlogcache/internal/config"
+	"github.com/binlogcache/binlogcache/internal/netserver"
 	"github.com/binlogcache/binlogcache/mcserver"
 )
 
@@ -84,8 +87,8 @@ func (d *daemon) keepContainers(ctx context.Context) error {
 				before := none
 				none = len(d.memcached.Containers()) == 0
 				if none && !before {
-					// Every get finds nothing then, as if rows were missing. It is said once, not at every look.
-					d.logger.Warn("no memcached containers: reads find nothing; name some in the file, or GRANT SELECT ON innodb_memcache.* where the source has them")
+					// Who expects rows must be able to see why there are none. It is said once, not at every look.
+					d.logger.Info("no memcached containers: the port is a plain memcached; to read tables name some in the file, or GRANT SELECT ON innodb_memcache.* where the source has them")
 				}
 				d.containersRead.Store(true)
 				break
@@ -118,17 +121,52 @@ func (d *daemon) setContainers(ctx context.Context) error {
 	return nil
 }
 
+// memcachedConfig is what the memcached port is made of.
+func (d *daemon) memcachedConfig() (mcserver.Config, error) {
+	cfg := mcserver.Config{
+		Reader: mcReader{d.router, d.mcReads}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
+		MaxItemBytes: int(d.cfg.MemcachedItemSize),
+	}
+	if d.items != nil {
+		cfg.Items = d.items
+	}
+	path := d.cfg.MemcachedAuthFile
+	if path == "" {
+		return cfg, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return cfg, fmt.Errorf("--memcached-auth-file: %w", err)
+	}
+	defer f.Close()
+	if cfg.Users, err = mcserver.ReadUsers(f); err != nil {
+		return cfg, fmt.Errorf("--memcached-auth-file: %s: %w", path, err)
+	}
+	return cfg, nil
+}
+
 // memcachedInfo gives the figures that `stats` shows and mcserver does not count itself.
 func (d *daemon) memcachedInfo() mcserver.Info {
 	info := mcserver.Info{MemoryUsed: d.store.Used(), MemoryLimit: d.store.MemoryLimit()}
 	for _, t := range d.store.Tables() {
 		info.Rows += uint64(t.Len())
 	}
+	if d.items != nil {
+		it := d.items.Stats()
+		info.Items = mcserver.ItemsInfo{
+			Items: it.Items, Bytes: it.Bytes, Used: it.Used, Limit: it.Limit, Total: it.Total, Evictions: it.Evictions,
+			EvictedUnfetched: it.EvictedUnfetched, Reclaimed: it.Reclaimed, ExpiredUnfetched: it.ExpiredUnfetched,
+		}
+	}
 	if d.mcListener == nil {
 		return info
 	}
 	st := d.mcListener.Stats()
-	info.OpenConnections, info.AcceptedConnections = st.Open, st.Accepted
+	info.OpenConnections, info.MaxConnections, info.Threads = st.Open, st.MaxConns, st.Loops
+	info.AcceptedConnections, info.RejectedConnections = st.Accepted, st.Closed[netserver.CauseConnLimit.String()]
+	if a, ok := d.mcListener.Addr().(*net.TCPAddr); ok {
+		info.Port = a.Port
+	}
 	info.BytesRead, info.BytesWritten = st.BytesIn, st.BytesOut
 	return info
 }

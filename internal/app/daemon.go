@@ -65,6 +65,7 @@ type daemon struct {
 	begun    time.Time
 
 	store    *cache.Store
+	items    *cache.Items                 // nil when the memcached port is off
 	pool     atomic.Pointer[sqltext.Pool] // for what is neither following nor reading: the containers
 	database *dbreader.Reader
 	router   *router.Router
@@ -112,10 +113,15 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 		return nil, err
 	}
 	d.fresh = newFreshness(cfg.MaxStaleness, logger)
-	storeConfig := cache.Config{MemoryLimit: int64(cfg.Memory), Logger: logger}
+	tables := int64(cfg.Memory)
+	if !cfg.Memcached.Off() {
+		tables -= int64(cfg.MemcachedMemory)
+		d.items = cache.NewItems(cache.ItemsConfig{MemoryLimit: int64(cfg.MemcachedMemory)})
+	}
+	storeConfig := cache.Config{MemoryLimit: tables, Logger: logger}
 	routerConfig := router.Config{Stale: &d.fresh.stale, Logger: logger}
 	if cfg.Hot {
-		storeConfig.HotBytes = int64(cfg.Memory) / hotShare
+		storeConfig.HotBytes = tables / hotShare
 	}
 	d.store = cache.New(storeConfig)
 	d.pool.Store(sqltext.NewPool(sources[0], 1, logger))
@@ -163,9 +169,11 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 // listen takes all addresses, so that one that is taken shows before anything else is done.
 func (d *daemon) listen(ctx context.Context) error {
 	reader := hsReader{d.router, d.hsReads}
-	d.memcached = mcserver.New(mcserver.Config{
-		Reader: mcReader{d.router, d.mcReads}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
-	})
+	memcached, err := d.memcachedConfig()
+	if err != nil {
+		return err
+	}
+	d.memcached = mcserver.New(memcached)
 	for _, l := range []struct {
 		name     string
 		address  config.Address

@@ -28,6 +28,13 @@ var (
 	descParking      = desc("parked_requests", "Requests that wait at present.", "listener")
 	descPanics       = desc("panics_total", "Recovered panics; each closed one connection.", "listener")
 	descCommands     = desc("memcached_commands_total", "memcached commands by result; reads count once for each key.", "command", "result")
+	descItems        = desc("items", "memcached items that are in no table.")
+	descItemBytes    = desc("items_bytes", "What these items take alone.")
+	descItemsUsed    = desc("items_memory_used_bytes", "Memory of these items with all that belongs to them, a part of the memory used.")
+	descItemsLimit   = desc("items_memory_limit_bytes", "Bound of that.")
+	descItemsStored  = desc("items_stored_total", "Items that were stored.")
+	descItemsEvicted = desc("items_evicted_total", "Items that had to go before their time.")
+	descItemsExpired = desc("items_expired_total", "Items whose memory was used again after their time was over.")
 	descErrors       = desc("read_errors_total", "Reads that neither memory nor database could answer.", "protocol")
 	descReconnects   = desc("source_disconnects_total", "Ended connections to the source, failed tries included, by reason.", "reason")
 	descFollowed     = desc("source_followed", "1 for the candidate that is followed, or was followed last; 0 for the others.", "address")
@@ -56,6 +63,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descStale, descStalePeriods, descDefinitions,
 		descHotReads, descHotPublished, descHotDropped, descHotEvicted, descHotBytes, descHotLimit,
 		descImages, descLastImage,
+		descItems, descItemBytes, descItemsUsed, descItemsLimit, descItemsStored, descItemsEvicted, descItemsExpired,
 	} {
 		ch <- d
 	}
@@ -85,6 +93,16 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, n := range c.d.memcached.Counts() {
 		counter(descCommands, n.N, n.Command, n.Result)
+	}
+	if c.d.items != nil {
+		it := c.d.items.Stats()
+		gauge(descItems, float64(it.Items))
+		gauge(descItemBytes, float64(it.Bytes))
+		gauge(descItemsUsed, float64(it.Used))
+		gauge(descItemsLimit, float64(it.Limit))
+		counter(descItemsStored, it.Total)
+		counter(descItemsEvicted, it.Evictions)
+		counter(descItemsExpired, it.Reclaimed)
 	}
 	counter(descErrors, c.d.hsReads.Counts().Errors, "handlersocket")
 	counter(descErrors, c.d.mcReads.Counts().Errors, "memcached")

@@ -26,9 +26,14 @@ func (d *daemon) Status() admin.Status {
 		Applied: admin.Position{GTID: f.Applied.GTID, File: f.Applied.File, Pos: f.Applied.Pos, Seq: f.Applied.Seq},
 		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge), BehindMS: milliseconds(f.Behind), Stale: d.fresh.stale.Load()},
 		Reads:   admin.Reads{HandlerSocket: reads(d.hsReads), Memcached: reads(d.mcReads)},
-		Memory:  admin.Memory{Limit: d.store.MemoryLimit(), Used: d.store.Used()},
+		Memory:  admin.Memory{Limit: int64(d.cfg.Memory), Used: d.store.Used()},
 
 		Verification: d.verification(),
+	}
+	if d.items != nil {
+		it := d.items.Stats()
+		st.Memory.Used += it.Used
+		st.Items = &admin.ItemsStatus{Items: it.Items, Bytes: it.Bytes, Used: it.Used, Limit: it.Limit, Evictions: it.Evictions}
 	}
 	for _, t := range d.store.Tables() {
 		s := t.Status()

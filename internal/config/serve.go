@@ -33,6 +33,12 @@ type Serve struct {
 	MemcachedCompat string
 	// Memory is the budget of everything cached, in bytes.
 	Memory Size
+	// MemcachedMemory is the part of Memory for memcached items that are in no table. Serve has it settled: never 0.
+	MemcachedMemory Size
+	// MemcachedItemSize bounds one such item with its key, in bytes.
+	MemcachedItemSize Size
+	// MemcachedAuthFile has the users of the memcached port, name:password in each line; empty asks for nothing.
+	MemcachedAuthFile string
 	// MaxStaleness sends reads to the database when memory is older; 0 is off.
 	MaxStaleness time.Duration
 	// WriteAck is AckApplied or AckCommitted.
@@ -133,6 +139,8 @@ func newServe() (Command, []*option) {
 		MemcachedCompat:    CompatSafe,
 		Memory:             1 << 30,
 		Hot:                true,
+		MemcachedMemory:    defaultMemcachedMemory,
+		MemcachedItemSize:  1 << 20,
 		WriteAck:           AckApplied,
 		VerifyRate:         1000,
 		LogFormat:          "text",
@@ -188,12 +196,24 @@ func newServe() (Command, []*option) {
 			help: "safe, or strict: with the quirks of the InnoDB memcached plugin.",
 		},
 		{
+			name: "memcached-memory", metavar: "SIZE", value: &s.MemcachedMemory,
+			help: "The part of --memory for memcached items that are in no table, as memcached's -m. When it is not given it is at most a quarter of --memory.",
+		},
+		{
+			name: "memcached-item-size", metavar: "SIZE", value: &s.MemcachedItemSize,
+			help: "The largest such item with its key, as memcached's -I.",
+		},
+		{
+			name: "memcached-auth-file", metavar: "FILE", value: textValue{&s.MemcachedAuthFile},
+			help: "Lines of name:password. Clients of the memcached port must show one of them, as memcached's -Y (text) and SASL PLAIN (binary).",
+		},
+		{
 			name: "admin", metavar: "ADDR", value: &s.Admin,
 			help: "HTTP port for people and monitoring: dashboard, /livez, /readyz, /metrics, /api/v1/status.",
 		},
 		{
 			name: "memory", metavar: "SIZE", value: &s.Memory,
-			help: "Budget of everything cached, rows and indexes: 64MiB, 1.5GiB or bytes.",
+			help: "Budget of everything cached, rows, indexes and items: 64MiB, 1.5GiB or bytes.",
 		},
 		{
 			name: "max-staleness", metavar: "DURATION", value: durationValue{&s.MaxStaleness, true},
@@ -250,12 +270,38 @@ func finishServe(cmd Command, given origins) error {
 	if s.MaxStaleness != 0 && s.MaxStaleness < leastStaleness {
 		return fmt.Errorf("%s: %s is less than a network and a busy machine can keep; give at least %s, or off", given.of("max-staleness"), s.MaxStaleness, leastStaleness)
 	}
+	if err := settleItems(s, given); err != nil {
+		return err
+	}
 	return checkListeners(s, given)
 }
 
 // leastStaleness leaves room for the proofs that memory is not older: a fifth of it, a round trip, and a garbage
 // collection.
 const leastStaleness = 50 * time.Millisecond
+
+const (
+	// defaultMemcachedMemory is memcached's own default.
+	defaultMemcachedMemory = 64 << 20
+	// maxMemcachedItem is the largest item size that may be asked for: a connection holds one while it arrives.
+	maxMemcachedItem = 128 << 20
+)
+
+// settleItems checks what is set for memcached items.
+func settleItems(s *Serve, given origins) error {
+	switch {
+	case given["memcached-memory"] == nil:
+		s.MemcachedMemory = min(s.MemcachedMemory, s.Memory/4)
+	case s.MemcachedMemory < 1<<20:
+		return fmt.Errorf("%s: %s is too little to work with: give at least 1MiB", given.of("memcached-memory"), s.MemcachedMemory)
+	case s.MemcachedMemory > s.Memory-s.Memory/16:
+		return fmt.Errorf("%s: %s is a part of --memory, which is %s: leave a sixteenth of that to the tables", given.of("memcached-memory"), s.MemcachedMemory, s.Memory)
+	}
+	if s.MemcachedItemSize < 1<<10 || s.MemcachedItemSize > maxMemcachedItem {
+		return fmt.Errorf("%s: %s: from 1KiB to 128MiB", given.of("memcached-item-size"), s.MemcachedItemSize)
+	}
+	return nil
+}
 
 // pickSecret settles which of a secret and its file counts: the one from the higher layer.
 func pickSecret(name string, s *Serve, given origins) error {

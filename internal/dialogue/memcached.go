@@ -134,7 +134,10 @@ func (r *run) let(l *Line) error {
 		r.vars[l.Name] = strconv.AppendUint(nil, binary.BigEndian.Uint64(r.last[16:]), 10)
 		return nil
 	}
-	m := l.Pattern.FindSubmatch(bytes.TrimRight(r.last, "\r\n"))
+	m := l.Pattern.FindSubmatch(r.last)
+	if len(m) < 2 { // a pattern for the line without its end
+		m = l.Pattern.FindSubmatch(bytes.TrimRight(r.last, "\r\n"))
+	}
 	if len(m) < 2 {
 		return fmt.Errorf("/%s/ is not in the last answer %q", l.Text, r.last)
 	}

@@ -28,8 +28,10 @@ func (c Cause) String() string { return causeNames[c] }
 
 // Stats is a snapshot of a Server's counters. The counts are since the start.
 type Stats struct {
-	// Open is the number of connections at present.
-	Open int64
+	// Open is the number of connections at present, MaxConns their bound.
+	Open, MaxConns int64
+	// Loops is the number of epoll loops, which the goroutine engine does not have.
+	Loops int
 	// Accepted counts connections, those over the limit included.
 	Accepted uint64
 	// AcceptErrors counts failures to accept, such as running out of file descriptors.
