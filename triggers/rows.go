@@ -230,6 +230,11 @@ func (d *Design) makeRowFill() {
 	id := d.identity()
 	n := len(id)
 	fill := d.FillTable()
+	chunk := "(lo1 IS NULL OR " + beyond(id, "lo", ">") + ") AND (hi1 IS NULL OR " + beyond(id, "hi", "<=") + ")"
+	about, work := `-- Rows are read with shared locks, so that a change at the same time is neither lost nor overwritten.`, d.upsertSelect(d.tableRef, chunk)
+	if d.Spec.Tolerant {
+		about, work = `-- Rows are marked only: one that can't be computed must not hold up the others.`, d.markSelect(chunk, "tries = 0")
+	}
 	var moved, forget []string
 	for i := range n {
 		moved = append(moved, fmt.Sprintf("id%[1]d = hi%[1]d", i+1))
@@ -239,7 +244,7 @@ func (d *Design) makeRowFill() {
 		`-- Copies what is there already: `+"`chunk`"+` rows at a time in key order, each chunk in a transaction of its own, `+"`chunks`"+`
 -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
 --   DELETE FROM %[1]s;
--- Rows are read with shared locks, so that a change at the same time is neither lost nor overwritten.
+%[13]s
 %[2]s%[3]sDECLARE rest INT DEFAULT chunks;
 DECLARE skip INT DEFAULT GREATEST(IFNULL(chunk, 500), 1) - 1;
 DECLARE is_done INT DEFAULT 0;
@@ -266,8 +271,7 @@ fill: LOOP
 END LOOP;`,
 		fill, declare("lo", id), declare("hi", id), ids("id", n), ids("lo", n), strings.Join(forget, ", "),
 		identityColumns(id), ids("hi", n), quote(d.Spec.Source), beyond(id, "lo", ">"),
-		indent(1, d.upsertSelect(d.tableRef, "(lo1 IS NULL OR "+beyond(id, "lo", ">")+") AND (hi1 IS NULL OR "+beyond(id, "hi", "<=")+")")),
-		strings.Join(moved, ", ")))
+		indent(1, work), strings.Join(moved, ", "), about))
 }
 
 // makeRowRefresh adds what computes the rows whose cache row could not be written.

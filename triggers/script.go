@@ -40,7 +40,7 @@ func (d *Design) afterwards() []string {
 	switch p := d.RefreshProcedure(); {
 	case d.Spec.Query != "":
 		all = append(all, "CALL "+p+"()")
-	case d.grouped() && p != "":
+	case p != "":
 		all = append(all, "CALL "+p+"(NULL)")
 	}
 	return all

@@ -217,11 +217,12 @@ func (s *Session) deleteOrphans(ctx context.Context, d *triggers.Design, keys []
 	if err := s.exec(ctx, "START TRANSACTION"); err != nil {
 		return 0, err
 	}
-	if err := s.exec(ctx, "DO (SELECT COUNT(*) FROM "+cacheTable(d)+" WHERE k IN "+list+" FOR UPDATE)", args...); err != nil {
+	err := s.rows(ctx, "SELECT k FROM "+cacheTable(d)+" WHERE k IN "+list+" FOR UPDATE", args, func([][]byte) error { return nil })
+	if err != nil {
 		return 0, err
 	}
 	found := make(map[string]bool)
-	err := s.rows(ctx, "SELECT d.k FROM (\n"+d.DefinitionQuery()+"\n) AS d WHERE d.k IN "+list, args, func(v [][]byte) error {
+	err = s.rows(ctx, "SELECT d.k FROM (\n"+d.DefinitionQuery()+"\n) AS d WHERE d.k IN "+list, args, func(v [][]byte) error {
 		found[string(v[0])] = true
 		return nil
 	})

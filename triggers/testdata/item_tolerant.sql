@@ -35,11 +35,11 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`item_tolerant_due` (
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_item_tolerant_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_item_tolerant_fill`(IN chunk INT, IN chunks INT)
-bc1_63c7e54e66dd97d6: BEGIN
+bc1_8fc2e1ee9771b922: BEGIN
   -- Copies what is there already: `chunk` rows at a time in key order, each chunk in a transaction of its own, `chunks`
   -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
   --   DELETE FROM `bc_cache`.`item_tolerant_fill`;
-  -- Rows are read with shared locks, so that a change at the same time is neither lost nor overwritten.
+  -- Rows are marked only: one that can't be computed must not hold up the others.
   DECLARE lo1 int;
   DECLARE lo2 int;
   DECLARE hi1 int;
@@ -59,14 +59,11 @@ bc1_63c7e54e66dd97d6: BEGIN
     WHERE lo1 IS NULL OR s.`shop` > lo1 OR s.`shop` = lo1 AND s.`no` > lo2
     ORDER BY s.`shop`, s.`no` LIMIT skip, 1;
     START TRANSACTION;
-    INSERT INTO `bc_cache`.`item_tolerant` (k, v)
-    SELECT d.k, d.v FROM (
-      SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, CAST(s.`title` AS SIGNED) AS v
-      FROM `app`.`items` AS s
-      WHERE (lo1 IS NULL OR s.`shop` > lo1 OR s.`shop` = lo1 AND s.`no` > lo2) AND (hi1 IS NULL OR s.`shop` < hi1 OR s.`shop` = hi1 AND s.`no` <= hi2)
-      LOCK IN SHARE MODE
-    ) AS d
-    ON DUPLICATE KEY UPDATE v = d.v;
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2)
+    SELECT DISTINCT s.`shop`, s.`no`
+    FROM `app`.`items` AS s
+    WHERE (lo1 IS NULL OR s.`shop` > lo1 OR s.`shop` = lo1 AND s.`no` > lo2) AND (hi1 IS NULL OR s.`shop` < hi1 OR s.`shop` = hi1 AND s.`no` <= hi2)
+    ON DUPLICATE KEY UPDATE tries = 0;
     IF hi1 IS NULL THEN
       UPDATE `bc_cache`.`item_tolerant_fill` SET finished = 1, chunks = chunks + 1 WHERE one = 1;
     ELSE
@@ -225,3 +222,4 @@ DELIMITER ;
 
 -- What is there already.
 CALL `bc_cache`.`bc_item_tolerant_fill`(500, NULL);
+CALL `bc_cache`.`bc_item_tolerant_refresh`(NULL);
