@@ -214,7 +214,7 @@ fill: LOOP
   END IF;
   START TRANSACTION;
   %[10]s
-  UPDATE %[2]s SET %[11]s, chunks = chunks + 1 WHERE one = 1;
+  UPDATE %[2]s SET %[11]s, steps = steps + 1 WHERE one = 1;
   COMMIT;
   SET rest = rest - 1;
 END LOOP;`, about, d.FillTable(), declare("p", id), declared, ids("id", n), ids("p", n), identityColumns(id), quote(d.Spec.Source),

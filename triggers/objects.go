@@ -80,12 +80,12 @@ func (o *Object) Current(text string) bool {
 
 var (
 	lineComment = regexp.MustCompile(`(?m)^\s*-- .*$`)
-	blanks      = regexp.MustCompile(`\s+`)
+	// noise is what may differ between a text and the server's copy of it: blanks, and how a character is escaped in a
+	// string (information_schema shows some strings unescaped).
+	noise = regexp.MustCompile(`\\[nrt]|[\\'\s]`)
 )
 
-func squeeze(s string) string {
-	return strings.TrimSpace(blanks.ReplaceAllString(lineComment.ReplaceAllString(s, ""), " "))
-}
+func squeeze(s string) string { return noise.ReplaceAllString(lineComment.ReplaceAllString(s, ""), "") }
 
 // ident cuts a name to the 64 characters that servers allow; a hash keeps cut names apart.
 func ident(name string) string {

@@ -198,7 +198,7 @@ func (d *Design) markSelect(where, onDuplicate string) string {
 func (d *Design) addPositions() {
 	id := d.identity()
 	position := []string{
-		"one TINYINT NOT NULL PRIMARY KEY", "finished TINYINT NOT NULL DEFAULT 0", "chunks BIGINT UNSIGNED NOT NULL DEFAULT 0",
+		"one TINYINT NOT NULL PRIMARY KEY", "finished TINYINT NOT NULL DEFAULT 0", "steps BIGINT UNSIGNED NOT NULL DEFAULT 0",
 	}
 	due := []string{}
 	for i, c := range id {
@@ -262,9 +262,9 @@ fill: LOOP
   START TRANSACTION;
   %[11]s
   IF hi1 IS NULL THEN
-    UPDATE %[1]s SET finished = 1, chunks = chunks + 1 WHERE one = 1;
+    UPDATE %[1]s SET finished = 1, steps = steps + 1 WHERE one = 1;
   ELSE
-    UPDATE %[1]s SET %[12]s, chunks = chunks + 1 WHERE one = 1;
+    UPDATE %[1]s SET %[12]s, steps = steps + 1 WHERE one = 1;
   END IF;
   COMMIT;
   SET rest = rest - 1;

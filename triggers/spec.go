@@ -129,7 +129,9 @@ var (
 	nameForm     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,39}$`)
 	intervalForm = regexp.MustCompile(`^([1-9][0-9]{0,5}) (second|minute|hour|day|week)s?$`)
 	definerForm  = regexp.MustCompile("^([^@`'\"\\s]{1,32})@([^@`'\"\\s]{1,255})$")
-	totalForm    = regexp.MustCompile(`^sum\s+(.+)$`)
+	// takenForm are other columns of the cache table, and variables of the procedures, which would hide a column.
+	takenForm = regexp.MustCompile(`^(?i)(k|v|flags|cas|exp|chunks?|rest|skip|marks|is_done|is_there|group_rows|(lo|hi|p|t|id)[0-9]+)$`)
+	totalForm = regexp.MustCompile(`^sum\s+(.+)$`)
 )
 
 var specKeys = []string{
@@ -398,7 +400,7 @@ func (s *Spec) readTotals(r reader, n *yaml.Node) error {
 		if err != nil {
 			return err
 		}
-		if !nameForm.MatchString(name) || name == "k" || name == "flags" || name == "cas" || name == "exp" {
+		if !nameForm.MatchString(name) || takenForm.MatchString(name) {
 			return r.errorf(at, "totals: %q can't be a column's name here", name)
 		}
 		t := Total{Name: name, Line: n.Line}

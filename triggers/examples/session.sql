@@ -21,15 +21,15 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`session` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`session_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 char(32) CHARACTER SET ascii COLLATE ascii_bin NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of session, 63cb96f5dbdac89c';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of session, 5190c1348a3c4106';
 
 -- Procedures that fill and refresh.
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_session_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_session_fill`(IN chunk INT, IN chunks INT)
-bc1_04e34c483af7bdc8: BEGIN
+bc1_6bc9f0e404205773: BEGIN
   -- Copies what is there already: `chunk` rows at a time in key order, each chunk in a transaction of its own, `chunks`
   -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
   --   DELETE FROM `bc_cache`.`session_fill`;
@@ -60,9 +60,9 @@ bc1_04e34c483af7bdc8: BEGIN
     ) AS d
     ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp;
     IF hi1 IS NULL THEN
-      UPDATE `bc_cache`.`session_fill` SET finished = 1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`session_fill` SET finished = 1, steps = steps + 1 WHERE one = 1;
     ELSE
-      UPDATE `bc_cache`.`session_fill` SET id1 = hi1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`session_fill` SET id1 = hi1, steps = steps + 1 WHERE one = 1;
     END IF;
     COMMIT;
     SET rest = rest - 1;

@@ -17,15 +17,15 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`user_card` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`user_card_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 int NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of user_card, 395e29de1da5452c';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of user_card, 485f820b08d2e8a3';
 
 -- Procedures that fill and refresh.
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_user_card_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_user_card_fill`(IN chunk INT, IN chunks INT)
-bc1_6ce915e69123f333: BEGIN
+bc1_900fba323c437369: BEGIN
   -- Copies what is there already: `chunk` rows at a time in key order, each chunk in a transaction of its own, `chunks`
   -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
   --   DELETE FROM `bc_cache`.`user_card_fill`;
@@ -56,9 +56,9 @@ bc1_6ce915e69123f333: BEGIN
     ) AS d
     ON DUPLICATE KEY UPDATE v = d.v;
     IF hi1 IS NULL THEN
-      UPDATE `bc_cache`.`user_card_fill` SET finished = 1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`user_card_fill` SET finished = 1, steps = steps + 1 WHERE one = 1;
     ELSE
-      UPDATE `bc_cache`.`user_card_fill` SET id1 = hi1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`user_card_fill` SET id1 = hi1, steps = steps + 1 WHERE one = 1;
     END IF;
     COMMIT;
     SET rest = rest - 1;

@@ -19,15 +19,15 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`user_profile` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`user_profile_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 int NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of user_profile, e70c748989a84731';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of user_profile, d7a351e2fdd4aa83';
 
 -- Procedures that fill and refresh.
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_user_profile_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_user_profile_fill`(IN chunk INT, IN chunks INT)
-bc1_f208998d9629cbc6: BEGIN
+bc1_eef1e878eaab87cb: BEGIN
   -- Copies what is there already: `chunk` rows at a time in key order, each chunk in a transaction of its own, `chunks`
   -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
   --   DELETE FROM `bc_cache`.`user_profile_fill`;
@@ -59,9 +59,9 @@ bc1_f208998d9629cbc6: BEGIN
     ) AS d
     ON DUPLICATE KEY UPDATE v = d.v, cas = `user_profile`.cas + 1;
     IF hi1 IS NULL THEN
-      UPDATE `bc_cache`.`user_profile_fill` SET finished = 1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`user_profile_fill` SET finished = 1, steps = steps + 1 WHERE one = 1;
     ELSE
-      UPDATE `bc_cache`.`user_profile_fill` SET id1 = hi1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`user_profile_fill` SET id1 = hi1, steps = steps + 1 WHERE one = 1;
     END IF;
     COMMIT;
     SET rest = rest - 1;

@@ -32,7 +32,7 @@ func (s *Session) Fill(ctx context.Context, d *triggers.Design, progress func(do
 		}
 		var finished int
 		var chunks int64
-		if err := s.one(ctx, "SELECT finished, chunks FROM "+d.FillTable()+" WHERE one = 1", nil, &finished, &chunks); err != nil {
+		if err := s.one(ctx, "SELECT finished, steps FROM "+d.FillTable()+" WHERE one = 1", nil, &finished, &chunks); err != nil {
 			return err
 		}
 		done := chunks * fillChunk

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/binlogcache/binlogcache/schema"
@@ -155,13 +156,33 @@ var errSuper = errors.New("the binary log is on and this account may not create 
 // Apply does the steps of a plan. fresh is true when triggers were made or changed, or an earlier filling has not ended:
 // then Fill has work to do.
 func (s *Session) Apply(ctx context.Context, d *triggers.Design, steps []Step) (fresh bool, err error) {
-	again := false
+	if err := s.Make(ctx, steps); err != nil {
+		return false, err
+	}
+	if d.FillTable() == "" {
+		return false, nil
+	}
+	if slices.ContainsFunc(steps, func(st Step) bool { return st.Action != ActionKeep && st.Object.Kind == triggers.KindTrigger }) {
+		// What changed while there was no trigger, or another one, is found by filling anew.
+		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
+			return false, err
+		}
+	}
+	finished := 0
+	err = s.one(ctx, "SELECT finished FROM "+d.FillTable()+" WHERE one = 1", nil, &finished)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return finished == 0, err
+}
+
+// Make does steps without looking at what is left to fill.
+func (s *Session) Make(ctx context.Context, steps []Step) error {
 	for _, st := range steps {
 		o := st.Object
 		if st.Action == ActionKeep {
 			continue
 		}
-		again = again || o.Kind == triggers.KindTrigger
 		what := fmt.Sprintf("%s %s %s", st.Action, strings.ToLower(o.Kind.String()), o.Quoted())
 		create := o.Create
 		drop := st.Action != ActionCreate
@@ -181,27 +202,13 @@ func (s *Session) Apply(ctx context.Context, d *triggers.Design, steps []Step) (
 			return s.exec(ctx, create)
 		})
 		if code(err) == errNoSuper {
-			return false, errSuper
+			return errSuper
 		}
 		if err != nil {
-			return false, fmt.Errorf("%s: %w%s", what, err, remedy(err, &o))
+			return fmt.Errorf("%s: %w%s", what, err, remedy(err, &o))
 		}
 	}
-	if d.FillTable() == "" {
-		return false, nil
-	}
-	if again {
-		// What changed while there was no trigger, or another one, is found by filling anew.
-		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
-			return false, err
-		}
-	}
-	finished := 0
-	err = s.one(ctx, "SELECT finished FROM "+d.FillTable()+" WHERE one = 1", nil, &finished)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return finished == 0, err
+	return nil
 }
 
 // remedy names the right that is missing.

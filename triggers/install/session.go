@@ -1,5 +1,5 @@
 // Package install puts designs of package triggers on a server, verifies them and takes them off again. It speaks SQL
-// through database/sql, one session at a time, and starts no goroutines.
+// through database/sql, one session at a time. Its only goroutine sends requests to a memcached port and is waited for.
 package install
 
 import (

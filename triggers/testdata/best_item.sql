@@ -18,9 +18,9 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`best_item` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`best_item_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 int NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of best_item, 4699ebfa9723df96';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of best_item, 8e9c9bc4061eb33c';
 CREATE TABLE IF NOT EXISTS `bc_cache`.`best_item_due` (
   id1 int NOT NULL,
   since TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`best_item_due` (
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_best_item_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_best_item_fill`(IN chunk INT, IN chunks INT)
-bc1_39b773f5af45b371: BEGIN
+bc1_dfe21f642196fa2b: BEGIN
   -- Marks all groups that are there already; they are computed like those that change.
   -- `chunk` × `chunks` groups in one call (NULL: all), each in a transaction of its own. The next call goes on where the last
   -- one stopped. To begin anew:
@@ -57,7 +57,7 @@ bc1_39b773f5af45b371: BEGIN
     END IF;
     START TRANSACTION;
     INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (p1) ON DUPLICATE KEY UPDATE tries = 0;
-    UPDATE `bc_cache`.`best_item_fill` SET id1 = p1, chunks = chunks + 1 WHERE one = 1;
+    UPDATE `bc_cache`.`best_item_fill` SET id1 = p1, steps = steps + 1 WHERE one = 1;
     COMMIT;
     SET rest = rest - 1;
   END LOOP;

@@ -20,16 +20,16 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`item` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`item_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 int NULL,
   id2 int NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of item, 845dc447a196cd6c';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of item, f6a907be991f790a';
 
 -- Procedures that fill and refresh.
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_item_fill`;
 DELIMITER //
 CREATE DEFINER = `root`@`localhost` PROCEDURE `bc_cache`.`bc_item_fill`(IN chunk INT, IN chunks INT)
-bc1_39d08d06e13f3c06: BEGIN
+bc1_b59316e04dea539c: BEGIN
   -- Copies what is there already: `chunk` rows at a time in key order, each chunk in a transaction of its own, `chunks`
   -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
   --   DELETE FROM `bc_cache`.`item_fill`;
@@ -62,9 +62,9 @@ bc1_39d08d06e13f3c06: BEGIN
     ) AS d
     ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
     IF hi1 IS NULL THEN
-      UPDATE `bc_cache`.`item_fill` SET finished = 1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`item_fill` SET finished = 1, steps = steps + 1 WHERE one = 1;
     ELSE
-      UPDATE `bc_cache`.`item_fill` SET id1 = hi1, id2 = hi2, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`item_fill` SET id1 = hi1, id2 = hi2, steps = steps + 1 WHERE one = 1;
     END IF;
     COMMIT;
     SET rest = rest - 1;

@@ -19,16 +19,16 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`item_full` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`item_full_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 int NULL,
   id2 int NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of item_full, 70003a02efe6bf61';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of item_full, 0d57e8a707a293d3';
 
 -- Procedures that fill and refresh.
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_item_full_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_item_full_fill`(IN chunk INT, IN chunks INT)
-bc1_6d1729d2cde9c2ea: BEGIN
+bc1_ab0269bc02d281ef: BEGIN
   -- Copies what is there already: `chunk` rows at a time in key order, each chunk in a transaction of its own, `chunks`
   -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
   --   DELETE FROM `bc_cache`.`item_full_fill`;
@@ -62,9 +62,9 @@ bc1_6d1729d2cde9c2ea: BEGIN
     ) AS d
     ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
     IF hi1 IS NULL THEN
-      UPDATE `bc_cache`.`item_full_fill` SET finished = 1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`item_full_fill` SET finished = 1, steps = steps + 1 WHERE one = 1;
     ELSE
-      UPDATE `bc_cache`.`item_full_fill` SET id1 = hi1, id2 = hi2, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`item_full_fill` SET id1 = hi1, id2 = hi2, steps = steps + 1 WHERE one = 1;
     END IF;
     COMMIT;
     SET rest = rest - 1;

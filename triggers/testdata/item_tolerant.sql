@@ -18,10 +18,10 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`item_tolerant` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`item_tolerant_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 int NULL,
   id2 int NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of item_tolerant, 50ec468f93810a50';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of item_tolerant, d68213524af16798';
 CREATE TABLE IF NOT EXISTS `bc_cache`.`item_tolerant_due` (
   id1 int NOT NULL,
   id2 int NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`item_tolerant_due` (
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_item_tolerant_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_item_tolerant_fill`(IN chunk INT, IN chunks INT)
-bc1_8fc2e1ee9771b922: BEGIN
+bc1_86fd45f9c5777f55: BEGIN
   -- Copies what is there already: `chunk` rows at a time in key order, each chunk in a transaction of its own, `chunks`
   -- chunks in one call (NULL: all). The next call goes on where the last one stopped. To begin anew:
   --   DELETE FROM `bc_cache`.`item_tolerant_fill`;
@@ -65,9 +65,9 @@ bc1_8fc2e1ee9771b922: BEGIN
     WHERE (lo1 IS NULL OR s.`shop` > lo1 OR s.`shop` = lo1 AND s.`no` > lo2) AND (hi1 IS NULL OR s.`shop` < hi1 OR s.`shop` = hi1 AND s.`no` <= hi2)
     ON DUPLICATE KEY UPDATE tries = 0;
     IF hi1 IS NULL THEN
-      UPDATE `bc_cache`.`item_tolerant_fill` SET finished = 1, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`item_tolerant_fill` SET finished = 1, steps = steps + 1 WHERE one = 1;
     ELSE
-      UPDATE `bc_cache`.`item_tolerant_fill` SET id1 = hi1, id2 = hi2, chunks = chunks + 1 WHERE one = 1;
+      UPDATE `bc_cache`.`item_tolerant_fill` SET id1 = hi1, id2 = hi2, steps = steps + 1 WHERE one = 1;
     END IF;
     COMMIT;
     SET rest = rest - 1;

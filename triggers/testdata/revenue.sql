@@ -21,16 +21,16 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`revenue` (
 CREATE TABLE IF NOT EXISTS `bc_cache`.`revenue_fill` (
   one TINYINT NOT NULL PRIMARY KEY,
   finished TINYINT NOT NULL DEFAULT 0,
-  chunks BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  steps BIGINT UNSIGNED NOT NULL DEFAULT 0,
   id1 int NULL,
   id2 date NULL
-) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of revenue, 3c00bce3b5ed1b53';
+) ENGINE = InnoDB COMMENT = 'binlogcache: position of filling of revenue, 196b22f723b732fc';
 
 -- Procedures that fill and refresh.
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_revenue_fill`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_revenue_fill`(IN chunk INT, IN chunks INT)
-bc1_d9251e7b9ca4e333: BEGIN
+bc1_692cd13017c88637: BEGIN
   -- Computes the totals of what is there already, group by group.
   -- `chunk` × `chunks` groups in one call (NULL: all), each in a transaction of its own. The next call goes on where the last
   -- one stopped. To begin anew:
@@ -66,7 +66,7 @@ bc1_d9251e7b9ca4e333: BEGIN
     ELSE
       UPDATE `bc_cache`.`revenue` SET `payments` = t1, `amount` = t2, `units` = t3 WHERE k = CONCAT('rev:', p1, ':', CAST(p2 AS CHAR));
     END IF;
-    UPDATE `bc_cache`.`revenue_fill` SET id1 = p1, id2 = p2, chunks = chunks + 1 WHERE one = 1;
+    UPDATE `bc_cache`.`revenue_fill` SET id1 = p1, id2 = p2, steps = steps + 1 WHERE one = 1;
     COMMIT;
     SET rest = rest - 1;
   END LOOP;
