@@ -65,9 +65,14 @@ func (s *Session) Register(ctx context.Context, d *triggers.Design) error {
 		}
 		return name
 	}
-	return s.exec(ctx, "REPLACE INTO innodb_memcache.containers (name, db_schema, db_table, key_columns, value_columns, flags, cas_column, expire_time_column,"+
+	err = s.exec(ctx, "REPLACE INTO innodb_memcache.containers (name, db_schema, db_table, key_columns, value_columns, flags, cas_column, expire_time_column,"+
 		" unique_idx_name_on_key) VALUES (?, ?, ?, 'k', ?, ?, ?, ?, 'PRIMARY')", c.Name, c.Table.Schema, c.Table.Table,
 		strings.Join(c.ValueColumns, ","), column(c.Flags), column(c.CAS), column(c.Expiration))
+	if err != nil {
+		return err
+	}
+	// A running binlogcache reads the containers again when it sees a change of their definition in the log.
+	return s.exec(ctx, "ALTER TABLE innodb_memcache.containers COMMENT = 'containers of memcached clients'")
 }
 
 // Unregister removes the container's row, where it is about this cache table.
