@@ -12,8 +12,11 @@ import (
 type cascade struct {
 	table   schema.Name
 	keys    []string // names of the foreign keys
+	touched string   // which source rows
+	back    string   // the same by NEW
 	changes string   // for rows that stay, with NULL in columns
 	goes    string   // for rows that vanish
+	again   string   // for rows that are there all the same when a row of table comes back
 }
 
 // parents adds the triggers for cascades of foreign keys. The server changes the source's rows then without running their
@@ -57,7 +60,7 @@ func (d *Design) parents(catalog *Catalog) error {
 		if len(cut)+len(clear) == 0 {
 			continue
 		}
-		add := func(table schema.Name, match func(ForeignKey) string) error {
+		add := func(table schema.Name, match func(k ForeignKey, row string) string) error {
 			c := d.cascade(table, cut, clear, match)
 			for _, other := range deletes {
 				if other.table != table {
@@ -66,13 +69,14 @@ func (d *Design) parents(catalog *Catalog) error {
 				if other.changes != "" || c.changes != "" {
 					return d.Spec.errorf("source", "source: a delete in %s reaches %s on several ways: use a query with every", table, d.Spec.Source)
 				}
-				other.keys, other.goes = append(other.keys, c.keys...), other.goes+"\n"+c.goes
+				other.keys, other.goes, other.again = append(other.keys, c.keys...), other.goes+"\n"+c.goes, other.again+"\n"+c.again
+				other.touched, other.back = "("+other.touched+" OR "+c.touched+")", "("+other.back+" OR "+c.back+")"
 				return nil
 			}
 			deletes = append(deletes, c)
 			return nil
 		}
-		if err := add(fk.Parent, func(k ForeignKey) string { return fkMatch("s", k, "OLD") }); err != nil {
+		if err := add(fk.Parent, func(k ForeignKey, row string) string { return fkMatch("s", k, row) }); err != nil {
 			return err
 		}
 		for _, k := range append(slices.Clone(cut), clear...) {
@@ -80,8 +84,8 @@ func (d *Design) parents(catalog *Catalog) error {
 				return d.Spec.errorf("source", "source: %s, which foreign key %s points to, can't be seen: grant SELECT on it", k.Parent, k.Name)
 			}
 		}
-		up := func(table schema.Name, where func(alias string) string) error {
-			return add(table, func(k ForeignKey) string { return reach("s", k, where) })
+		up := func(table schema.Name, where func(alias, row string) string) error {
+			return add(table, func(k ForeignKey, row string) string { return reach("s", k, row, where) })
 		}
 		if err := d.ancestors(catalog, append(slices.Clone(cut), clear...), []schema.Name{d.Spec.Source, fk.Parent}, up); err != nil {
 			return err
@@ -93,16 +97,26 @@ func (d *Design) parents(catalog *Catalog) error {
 			body = strings.TrimPrefix(body+"\n"+c.goes, "\n")
 		}
 		d.trigger(c.table, "BEFORE", "DELETE", fmt.Sprintf("By foreign key the server changes or deletes rows of %s then, without their triggers (%s).",
-			d.Spec.Source, strings.Join(c.keys, ", ")), body)
+			d.Spec.Source, strings.Join(c.keys, ", ")), d.toleratePartner(c.touched, body))
+		if !d.grouped() {
+			d.trigger(c.table, "AFTER", "INSERT", fmt.Sprintf("REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of %s as they were then.", d.Spec.Source),
+				d.toleratePartner(c.back, c.again))
+		}
 	}
 	return nil
 }
 
 // cascade works out what a delete does to the source rows that match.
-func (d *Design) cascade(table schema.Name, cut, clear []ForeignKey, match func(ForeignKey) string) *cascade {
-	c := &cascade{table: table}
-	for _, k := range append(slices.Clone(clear), cut...) {
+func (d *Design) cascade(table schema.Name, cut, clear []ForeignKey, matchRow func(k ForeignKey, row string) string) *cascade {
+	all := append(slices.Clone(clear), cut...)
+	match := func(k ForeignKey) string { return matchRow(k, "OLD") }
+	back := anyOf(all, func(k ForeignKey) string { return matchRow(k, "NEW") })
+	c := &cascade{table: table, touched: anyOf(all, match), back: back}
+	for _, k := range all {
 		c.keys = append(c.keys, k.Name)
+	}
+	if !d.grouped() {
+		c.again = d.upsertSelect(d.tableRef, back)
 	}
 	if len(clear) > 0 {
 		c.changes = d.childrenChange(clear, match, func(ForeignKey, int) string { return "NULL" })
@@ -134,12 +148,12 @@ func (d *Design) move(parent schema.Name, keys []ForeignKey) {
 		return "NEW." + schema.QuoteName(k.ParentColumns[i])
 	})
 	d.trigger(parent, "BEFORE", "UPDATE", fmt.Sprintf("By foreign key the server changes rows of %s then, without their triggers (%s).", d.Spec.Source, strings.Join(names, ", ")),
-		ifThen("NOT ("+strings.Join(same, " AND ")+")", body))
+		d.toleratePartner(anyOf(keys, func(k ForeignKey) string { return fkMatch("s", k, "OLD") }), ifThen("NOT ("+strings.Join(same, " AND ")+")", body)))
 }
 
 // ancestors follows cascades upwards from the parent at the end of path: add is called for each table whose rows take rows
 // of that parent with them, with the condition on the parent's rows, written for their alias.
-func (d *Design) ancestors(catalog *Catalog, keys []ForeignKey, path []schema.Name, add func(table schema.Name, where func(alias string) string) error) error {
+func (d *Design) ancestors(catalog *Catalog, keys []ForeignKey, path []schema.Name, add func(table schema.Name, where func(alias, row string) string) error) error {
 	parent := catalog.Tables[path[len(path)-1]]
 	if parent == nil {
 		return nil
@@ -157,11 +171,11 @@ func (d *Design) ancestors(catalog *Catalog, keys []ForeignKey, path []schema.Na
 		if slices.Contains(path, up.Parent) {
 			return d.Spec.errorf("source", "source: foreign key %s makes a circle of cascades: no trigger sees how far; use a query with every", up.Name)
 		}
-		if err := add(up.Parent, func(alias string) string { return fkMatch(alias, up, "OLD") }); err != nil {
+		if err := add(up.Parent, func(alias, row string) string { return fkMatch(alias, up, row) }); err != nil {
 			return err
 		}
-		higher := func(table schema.Name, where func(alias string) string) error {
-			return add(table, func(alias string) string { return reach(alias, up, where) })
+		higher := func(table schema.Name, where func(alias, row string) string) error {
+			return add(table, func(alias, row string) string { return reach(alias, up, row, where) })
 		}
 		if err := d.ancestors(catalog, []ForeignKey{up}, append(slices.Clone(path), up.Parent), higher); err != nil {
 			return err
@@ -171,7 +185,7 @@ func (d *Design) ancestors(catalog *Catalog, keys []ForeignKey, path []schema.Na
 }
 
 // reach is the condition on a child's rows that they belong to rows of the parent that fit where.
-func reach(child string, fk ForeignKey, where func(alias string) string) string {
+func reach(child string, fk ForeignKey, row string, where func(alias, row string) string) string {
 	alias := "p1"
 	if child != "s" {
 		var n int
@@ -187,7 +201,7 @@ func reach(child string, fk ForeignKey, where func(alias string) string) string 
 	if len(own) > 1 {
 		left = "(" + strings.Join(own, ", ") + ")"
 	}
-	return fmt.Sprintf("%s IN (SELECT %s FROM %s AS %s WHERE %s)", left, strings.Join(theirs, ", "), quote(fk.Parent), alias, where(alias))
+	return fmt.Sprintf("%s IN (SELECT %s FROM %s AS %s WHERE %s)", left, strings.Join(theirs, ", "), quote(fk.Parent), alias, where(alias, row))
 }
 
 func fkMatch(alias string, fk ForeignKey, row string) string {

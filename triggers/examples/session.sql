@@ -138,6 +138,22 @@ bc1_a1cf0725e6521b81: BEGIN
 END//
 DELIMITER ;
 
+DROP TRIGGER IF EXISTS `app`.`bc_session_users_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_session_users_ai` AFTER INSERT ON `app`.`users` FOR EACH ROW
+bc1_91c03fccb7166a55: BEGIN
+  -- REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of app.sessions as they were then.
+  INSERT INTO `bc_cache`.`session` (k, v, flags, exp)
+  SELECT d.k, d.v, d.flags, d.exp FROM (
+    SELECT s.`sid` AS k, s.`data` AS v, 0 AS flags, IFNULL(UNIX_TIMESTAMP(s.`expires_at`), 0) AS exp
+    FROM `app`.`sessions` AS s
+    WHERE s.`user_id` = NEW.`id`
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp;
+END//
+DELIMITER ;
+
 -- Events.
 DROP EVENT IF EXISTS `bc_cache`.`bc_session_purge`;
 DELIMITER //

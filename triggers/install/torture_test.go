@@ -86,7 +86,7 @@ func statement(r *rand.Rand) string {
 	case 23:
 		return fmt.Sprintf("DELETE FROM app.items WHERE shop = %d AND no >= %d", n(4), 3+n(9))
 	case 24:
-		return fmt.Sprintf("INSERT INTO app.owners VALUES (%d, %d, %s)", 1+n(5), 1+n(3), text())
+		return fmt.Sprintf("%s INTO app.owners VALUES (%d, %d, %s)", []string{"INSERT", "INSERT", "REPLACE"}[n(3)], 1+n(5), 1+n(3), text())
 	case 25:
 		return fmt.Sprintf("UPDATE app.owners SET id = %d WHERE id = %d", 1+n(7), 1+n(7))
 	case 26:
@@ -97,7 +97,7 @@ func statement(r *rand.Rand) string {
 		}
 		return fmt.Sprintf("DELETE FROM app.tenants WHERE id = %d", 1+n(3))
 	case 28:
-		return fmt.Sprintf("INSERT INTO app.tenants VALUES (%d, 't')", 1+n(3))
+		return fmt.Sprintf("%s INTO app.tenants VALUES (%d, 't')", []string{"INSERT", "INSERT", "REPLACE"}[n(3)], 1+n(3))
 	case 29:
 		return fmt.Sprintf("REPLACE INTO app.kinds VALUES ('k%d', %d, %s)", n(4), n(2), text())
 	case 30:

@@ -181,6 +181,22 @@ bc1_05a084d3cfd73fbd: BEGIN
 END//
 DELIMITER ;
 
+DROP TRIGGER IF EXISTS `app`.`bc_item_owners_ai`;
+DELIMITER //
+CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_owners_ai` AFTER INSERT ON `app`.`owners` FOR EACH ROW
+bc1_d1e787bfbfcf12ac: BEGIN
+  -- REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of app.items as they were then.
+  INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
+  SELECT d.k, d.v, d.flags, d.exp, UUID_SHORT() FROM (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, JSON_OBJECT('owner', s.`owner_id`, 'editor', s.`editor_id`, 'title', s.`title`, 'born', CAST(s.`born` AS CHAR), 'meta', JSON_EXTRACT(s.`meta`, '$'), 'raw', HEX(s.`raw`), 'price', s.`price`) AS v, 7 AS flags, UNIX_TIMESTAMP() + 3600 AS exp
+    FROM `app`.`items` AS s
+    WHERE (s.`editor_id` = NEW.`id` OR s.`owner_id` = NEW.`id`) AND (s.`qty` > 0 AND s.`title` <> 'hidden') IS TRUE
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
+END//
+DELIMITER ;
+
 DROP TRIGGER IF EXISTS `app`.`bc_item_tenants_bd`;
 DELIMITER //
 CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
@@ -200,6 +216,22 @@ bc1_660e40fe7d2cda0a: BEGIN
     WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
     LOCK IN SHARE MODE
   ) AS d ON d.k = c.k;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_tenants_ai`;
+DELIMITER //
+CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_tenants_ai` AFTER INSERT ON `app`.`tenants` FOR EACH ROW
+bc1_878fd37b62613858: BEGIN
+  -- REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of app.items as they were then.
+  INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
+  SELECT d.k, d.v, d.flags, d.exp, UUID_SHORT() FROM (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, JSON_OBJECT('owner', s.`owner_id`, 'editor', s.`editor_id`, 'title', s.`title`, 'born', CAST(s.`born` AS CHAR), 'meta', JSON_EXTRACT(s.`meta`, '$'), 'raw', HEX(s.`raw`), 'price', s.`price`) AS v, 7 AS flags, UNIX_TIMESTAMP() + 3600 AS exp
+    FROM `app`.`items` AS s
+    WHERE (s.`editor_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = NEW.`id`) OR s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = NEW.`id`)) AND (s.`qty` > 0 AND s.`title` <> 'hidden') IS TRUE
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
 END//
 DELIMITER ;
 

@@ -232,6 +232,23 @@ bc1_7f8dd15b97907bf0: BEGIN
 END//
 DELIMITER ;
 
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_owners_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_full_owners_ai` AFTER INSERT ON `app`.`owners` FOR EACH ROW
+bc1_d7af8e9daab667d2: BEGIN
+  -- REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of app.items as they were then.
+  INSERT INTO `bc_cache`.`item_full` (k, v, cas)
+  SELECT d.k, d.v, 1 FROM (
+    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k, CONCAT(REPLACE(REPLACE(s.`title`, '\\', '\\\\'), ';', '\\;'), ';', REPLACE(REPLACE(IFNULL(kind.`label`, ''), '\\', '\\\\'), ';', '\\;'), ';', IFNULL(s.`price`, ''), ';', REPLACE(REPLACE(IFNULL(UPPER(s.`title`), ''), '\\', '\\\\'), ';', '\\;')) AS v
+    FROM `app`.`items` AS s
+    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
+    WHERE s.`owner_id` = NEW.`id` AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
+END//
+DELIMITER ;
+
 DROP TRIGGER IF EXISTS `app`.`bc_item_full_tenants_bd`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_item_full_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
@@ -244,6 +261,23 @@ bc1_039c2642f59e0274: BEGIN
     WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
     LOCK IN SHARE MODE
   ) AS d ON d.k = c.k;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_tenants_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_full_tenants_ai` AFTER INSERT ON `app`.`tenants` FOR EACH ROW
+bc1_4f20e5adbac6a93d: BEGIN
+  -- REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of app.items as they were then.
+  INSERT INTO `bc_cache`.`item_full` (k, v, cas)
+  SELECT d.k, d.v, 1 FROM (
+    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k, CONCAT(REPLACE(REPLACE(s.`title`, '\\', '\\\\'), ';', '\\;'), ';', REPLACE(REPLACE(IFNULL(kind.`label`, ''), '\\', '\\\\'), ';', '\\;'), ';', IFNULL(s.`price`, ''), ';', REPLACE(REPLACE(IFNULL(UPPER(s.`title`), ''), '\\', '\\\\'), ';', '\\;')) AS v
+    FROM `app`.`items` AS s
+    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = NEW.`id`) AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
 END//
 DELIMITER ;
 

@@ -183,8 +183,24 @@ DELIMITER ;
 DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_owners_bd`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_item_tolerant_owners_bd` BEFORE DELETE ON `app`.`owners` FOR EACH ROW
-bc1_66430bf2ae3f9bdd: BEGIN
+bc1_3f1947b745bea315: BEGIN
   -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
+  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN
+    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes them again.
+    DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
+      SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+      FROM `app`.`items` AS s
+      WHERE s.`owner_id` = OLD.`id`
+      LOCK IN SHARE MODE
+    ) AS d ON d.k = c.k;
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2)
+    SELECT DISTINCT s.`shop`, s.`no`
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` = OLD.`id`
+    ON DUPLICATE KEY UPDATE tries = 0;
+  END;
   DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
     SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
     FROM `app`.`items` AS s
@@ -194,17 +210,97 @@ bc1_66430bf2ae3f9bdd: BEGIN
 END//
 DELIMITER ;
 
+DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_owners_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_tolerant_owners_ai` AFTER INSERT ON `app`.`owners` FOR EACH ROW
+bc1_864a81190ef5eb71: BEGIN
+  -- REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of app.items as they were then.
+  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN
+    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes them again.
+    DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
+      SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+      FROM `app`.`items` AS s
+      WHERE s.`owner_id` = NEW.`id`
+      LOCK IN SHARE MODE
+    ) AS d ON d.k = c.k;
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2)
+    SELECT DISTINCT s.`shop`, s.`no`
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` = NEW.`id`
+    ON DUPLICATE KEY UPDATE tries = 0;
+  END;
+  INSERT INTO `bc_cache`.`item_tolerant` (k, v)
+  SELECT d.k, d.v FROM (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, CAST(s.`title` AS SIGNED) AS v
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` = NEW.`id`
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v;
+END//
+DELIMITER ;
+
 DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_tenants_bd`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_item_tolerant_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
-bc1_5e8629c9c815365c: BEGIN
+bc1_0b2bdfc68cea7bdd: BEGIN
   -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
+  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN
+    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes them again.
+    DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
+      SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+      FROM `app`.`items` AS s
+      WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
+      LOCK IN SHARE MODE
+    ) AS d ON d.k = c.k;
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2)
+    SELECT DISTINCT s.`shop`, s.`no`
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
+    ON DUPLICATE KEY UPDATE tries = 0;
+  END;
   DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
     SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
     FROM `app`.`items` AS s
     WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
     LOCK IN SHARE MODE
   ) AS d ON d.k = c.k;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_tenants_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_tolerant_tenants_ai` AFTER INSERT ON `app`.`tenants` FOR EACH ROW
+bc1_643dd25e550300f3: BEGIN
+  -- REPLACE deletes and inserts. MySQL 9.6 and later leaves the rows of app.items as they were then.
+  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN
+    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes them again.
+    DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
+      SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+      FROM `app`.`items` AS s
+      WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = NEW.`id`)
+      LOCK IN SHARE MODE
+    ) AS d ON d.k = c.k;
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2)
+    SELECT DISTINCT s.`shop`, s.`no`
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = NEW.`id`)
+    ON DUPLICATE KEY UPDATE tries = 0;
+  END;
+  INSERT INTO `bc_cache`.`item_tolerant` (k, v)
+  SELECT d.k, d.v FROM (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, CAST(s.`title` AS SIGNED) AS v
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = NEW.`id`)
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v;
 END//
 DELIMITER ;
 
