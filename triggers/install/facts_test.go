@@ -141,7 +141,7 @@ func TestCascades(t *testing.T) {
 			{"UPDATE app.owners SET id = 9 WHERE id = 1", "1:1=9/9 1:2=9/2 1:3=2/9 2:1=3/9 2:2=null/3"}, // ON UPDATE CASCADE, by two keys at once
 			{"DELETE FROM app.owners WHERE id = 2", "1:1=9/9 1:2=9/null 2:1=3/9 2:2=null/3"},            // CASCADE and SET NULL
 			{"DELETE FROM app.tenants WHERE id = 1", "2:1=3/null 2:2=null/3"},                           // over two tables
-			{"REPLACE INTO app.owners VALUES (3, 2, 'again')", ""}, // cascades, but not on MySQL 9.6 and later
+			{"REPLACE INTO app.owners VALUES (3, 2, 'again')", ""},                                      // cascades, but not on MySQL 9.6 and later
 			{"REPLACE INTO app.tenants VALUES (2, 'again')", ""},
 		} {
 			f.exec(t, step.statement)

@@ -34,7 +34,7 @@ type fixture struct {
 	session *Session
 }
 
-func newFixture(t *testing.T, server testmysql.Server) *fixture {
+func newFixture(t testing.TB, server testmysql.Server) *fixture {
 	t.Helper()
 	f := &fixture{server: server, app: server.Schema(t)}
 	db := server.DB(t)
@@ -56,7 +56,7 @@ func newFixture(t *testing.T, server testmysql.Server) *fixture {
 	return f
 }
 
-func (f *fixture) open(t *testing.T) *Session {
+func (f *fixture) open(t testing.TB) *Session {
 	t.Helper()
 	s, err := Open(t.Context(), f.server.DSN)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *fixture) open(t *testing.T) *Session {
 func (f *fixture) local(text string) string { return strings.ReplaceAll(text, "app.", f.app+".") }
 
 // spec reads a spec of the repository for this fixture: its cache table lies in the fixture's schema, too.
-func (f *fixture) spec(t *testing.T, path string) *triggers.Spec {
+func (f *fixture) spec(t testing.TB, path string) *triggers.Spec {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *fixture) spec(t *testing.T, path string) *triggers.Spec {
 	return f.parse(t, path, string(text))
 }
 
-func (f *fixture) parse(t *testing.T, path, text string) *triggers.Spec {
+func (f *fixture) parse(t testing.TB, path, text string) *triggers.Spec {
 	t.Helper()
 	s, err := triggers.ParseSpec(path, []byte(f.local(text)))
 	if err != nil {
@@ -90,7 +90,12 @@ func (f *fixture) parse(t *testing.T, path, text string) *triggers.Spec {
 	return s
 }
 
-func (f *fixture) design(t *testing.T, path string) *triggers.Design {
+// parseLocal is parse for specs that may be wrong.
+func parseLocal(f *fixture, text string) (*triggers.Spec, error) {
+	return triggers.ParseSpec("s.yaml", []byte(f.local(text)))
+}
+
+func (f *fixture) design(t testing.TB, path string) *triggers.Design {
 	t.Helper()
 	d, err := f.session.Design(t.Context(), f.spec(t, path))
 	if err != nil {

@@ -230,7 +230,7 @@ func (f *fixture) check(t *testing.T, d *triggers.Design) {
 }
 
 // exec runs statements about app on a connection of their own.
-func (f *fixture) exec(t *testing.T, statements ...string) {
+func (f *fixture) exec(t testing.TB, statements ...string) {
 	t.Helper()
 	db := f.server.DB(t)
 	for _, st := range statements {
