@@ -26,14 +26,17 @@ func (c Cost) String() string {
 		c.Without.Round(time.Microsecond), c.With.Round(time.Microsecond), 100*(c.With.Seconds()/c.Without.Seconds()-1), c.Writes)
 }
 
+// warmUp are rounds that do not count.
+const warmUp = 10
+
 // sampleRows are the rows of a source that are copied for measuring.
 const sampleRows = 100
 
 // ErrNoRows says that there is nothing to measure with: the source table is empty.
 var ErrNoRows = errors.New("the source table is empty")
 
-// Measure inserts and deletes rows of a small copy of the source table, once without and once with the triggers of the
-// design on that copy. The copies lie in the cache table's schema and are gone at the end.
+// Measure inserts and deletes rows in two empty copies of the source table, one without and one with the triggers of the
+// design. The copies lie in the cache table's schema and are gone at the end.
 func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (c Cost, err error) {
 	if d.Spec.Query != "" {
 		return c, errors.New("a query has no triggers")
@@ -45,11 +48,12 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 	scratch.Source = schema.Name{Schema: d.Spec.Cache.Schema, Table: scratch.Name + "_source"}
 	scratch.Cache = schema.Name{Schema: d.Spec.Cache.Schema, Table: scratch.Name}
 	quoted := func(n schema.Name) string { return schema.QuoteName(n.Schema) + "." + schema.QuoteName(n.Table) }
-	source, sample := quoted(scratch.Source), quoted(schema.Name{Schema: scratch.Source.Schema, Table: scratch.Name + "_rows"})
+	beside := func(suffix string) string { return quoted(schema.Name{Schema: scratch.Source.Schema, Table: scratch.Name + suffix}) }
+	source, plain, sample := quoted(scratch.Source), beside("_plain"), beside("_rows")
 	var objects []triggers.Object
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
-		drop := []string{"DROP TABLE IF EXISTS " + source, "DROP TABLE IF EXISTS " + sample}
+		drop := []string{"DROP TABLE IF EXISTS " + source, "DROP TABLE IF EXISTS " + plain, "DROP TABLE IF EXISTS " + sample}
 		for i := range objects {
 			drop = append(drop, objects[i].Drop())
 		}
@@ -70,6 +74,7 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 	list := strings.Join(columns, ", ")
 	for _, st := range []string{
 		"CREATE TABLE " + source + " LIKE " + quoted(d.Spec.Source),
+		"CREATE TABLE " + plain + " LIKE " + quoted(d.Spec.Source),
 		"CREATE TABLE " + sample + " LIKE " + quoted(d.Spec.Source),
 		fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s LIMIT %d", sample, list, list, quoted(d.Spec.Source), sampleRows),
 	} {
@@ -83,28 +88,6 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 	}
 	if rows == 0 {
 		return c, ErrNoRows
-	}
-	insert := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s LIMIT 1 OFFSET ", source, list, list, sample)
-	run := func() ([]time.Duration, error) {
-		var all []time.Duration
-		for i := range rounds {
-			for _, st := range []string{fmt.Sprint(insert, i%rows), "DELETE FROM " + source} {
-				begun := time.Now()
-				if err := s.exec(ctx, st); err != nil {
-					return nil, err
-				}
-				all = append(all, time.Since(begun))
-			}
-		}
-		slices.Sort(all)
-		return all, nil
-	}
-	if _, err := run(); err != nil { // warms up
-		return c, err
-	}
-	without, err := run()
-	if err != nil {
-		return c, err
 	}
 	own := *catalog.Tables[d.Spec.Source]
 	own.Parents = nil
@@ -122,9 +105,26 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 		}
 	}
 	slices.Reverse(objects)
-	with, err := run()
-	if err != nil {
-		return c, err
+	// In turns, so that what else the machine does falls on both sides.
+	var times [2][]time.Duration
+	for i := range rounds + warmUp {
+		for side, table := range []string{plain, source} {
+			for _, st := range []string{
+				fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s LIMIT 1 OFFSET %d", table, list, list, sample, i%rows), "DELETE FROM " + table,
+			} {
+				begun := time.Now()
+				if err := s.exec(ctx, st); err != nil {
+					return c, err
+				}
+				if i >= warmUp {
+					times[side] = append(times[side], time.Since(begun))
+				}
+			}
+		}
 	}
-	return Cost{len(with), without[len(without)/2], with[len(with)/2]}, nil
+	for _, t := range times {
+		slices.Sort(t)
+	}
+	n := len(times[0])
+	return Cost{n, times[0][n/2], times[1][n/2]}, nil
 }
