@@ -64,8 +64,8 @@ func client(t *testing.T, s testmysql.Server, path string) {
 	}
 }
 
-// running starts a daemon and waits until it is ready.
-func running(t *testing.T, dsn, tables string) *daemon {
+// daemonOn starts a daemon and waits until it is ready.
+func daemonOn(t *testing.T, dsn, tables string) *daemon {
 	t.Helper()
 	cfg, err := config.Parse([]string{
 		"serve", "--source", dsn, "--tables", tables, "--handlersocket-read", "off", "--handlersocket-write", "off",
@@ -171,7 +171,7 @@ func TestTriggersToMemcached(t *testing.T) {
 				}
 			}
 			tables := "bc_cache." + strings.Join(names, ",bc_cache.")
-			d := running(t, s.DSN, tables)
+			d := daemonOn(t, s.DSN, tables)
 			address := d.mcListener.Addr().String()
 			want := func(key, value string) {
 				t.Helper()

@@ -74,7 +74,7 @@ var triggersCommand = &command{
 func newTriggers() (Command, []*option) {
 	t := &Triggers{Part: "install", Register: "off", Measure: true}
 	return t, []*option{
-		{name: "spec", metavar: "FILE", value: textValue{&t.Spec}, help: "The YAML file that says what is cached. Needed."},
+		{name: "spec", metavar: "FILE", argument: true, value: textValue{&t.Spec}, help: "The YAML file that says what is cached. Needed; --spec may be left out."},
 		{
 			name: "source", metavar: "DSN", value: dsnValue{&t.Sources},
 			help: "The server: user:password@tcp(host:port)/ or user@unix(/path/to/socket)/. Needed: generate, too, reads the tables' definitions there.",
