@@ -144,7 +144,7 @@ func (d *Design) makeMarked() {
 	for i := range id {
 		marked = append(marked, fmt.Sprintf("id%[1]d = p%[1]d", i+1))
 	}
-	lock := literal(ident("bc_" + d.Spec.Name + "_refresh"))
+	lock := d.lock("refresh")
 	d.procedure("bc_"+d.Spec.Name+"_refresh", "IN marks INT", fmt.Sprintf(
 		`-- Computes up to `+"`marks`"+` groups that have changed. Marks of transactions that are still at work are left for the next time.
 %[1]s%[2]s

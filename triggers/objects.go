@@ -214,6 +214,12 @@ func (d *Design) Container() Container {
 	return c
 }
 
+// lock names a lock that keeps a job from running twice at a time. Such names belong to the whole server.
+func (d *Design) lock(job string) string { return literal(ident(d.Spec.Cache.String() + " " + job)) }
+
+// RefreshLock is the name, as a literal, of the lock that RefreshProcedure takes; where somebody has it, that does nothing.
+func (d *Design) RefreshLock() string { return d.lock("refresh") }
+
 // make adds everything but the triggers for cascades.
 func (d *Design) make() {
 	d.Objects = append(d.Objects, Object{
@@ -253,7 +259,7 @@ func (d *Design) sort() {
 }
 
 func (d *Design) makePurge() {
-	lock := literal(ident("bc_" + d.Spec.Name + "_purge"))
+	lock := d.lock("purge")
 	d.event("bc_"+d.Spec.Name+"_purge", d.Spec.Purge, "binlogcache: deletes expired rows of "+d.Spec.Cache.String(), fmt.Sprintf(
 		`-- Deletes what has expired. A run that is still at work makes the next one do nothing.
 IF GET_LOCK(%[1]s, 0) THEN
@@ -264,7 +270,7 @@ END IF;`, lock, d.cache(), d.Spec.PurgeRows))
 
 func (d *Design) makeQuery() {
 	fresh := d.beside(ident(d.Spec.Cache.Table + "_new"))
-	lock := literal(ident("bc_" + d.Spec.Name + "_refresh"))
+	lock := d.lock("refresh")
 	columns, picked, updates := "k, v", "d.k, d.v", "v = d.v"
 	if f := d.Spec.Flags; f != nil {
 		columns, picked = columns+", flags", fmt.Sprintf("%s, %d", picked, *f)

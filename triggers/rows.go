@@ -287,7 +287,7 @@ func (d *Design) makeRowRefresh() {
 	if d.member(d.tableRef) != "" {
 		work = d.deleteLeavers(row) + "\n" + work
 	}
-	lock := literal(ident("bc_" + d.Spec.Name + "_refresh"))
+	lock := d.lock("refresh")
 	d.procedure("bc_"+d.Spec.Name+"_refresh", "IN marks INT", fmt.Sprintf(
 		`-- Computes up to `+"`marks`"+` rows that could not be written before. A row that fails again goes to the end of the list.
 %[1]sDECLARE rest INT DEFAULT marks;

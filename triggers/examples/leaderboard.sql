@@ -18,9 +18,9 @@ CREATE TABLE IF NOT EXISTS `bc_cache`.`leaderboard` (
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_leaderboard_refresh`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_leaderboard_refresh`()
-bc1_42e00719e3a84225: BEGIN
+bc1_967b1e98e72117e3: BEGIN
   -- Runs the query and puts what has changed into the cache table, in one transaction. The query reads without locks.
-  IF GET_LOCK('bc_leaderboard_refresh', 0) THEN
+  IF GET_LOCK('bc_cache.leaderboard refresh', 0) THEN
     DROP TEMPORARY TABLE IF EXISTS `bc_cache`.`leaderboard_new`;
     CREATE TEMPORARY TABLE `bc_cache`.`leaderboard_new` (
       k VARCHAR(250) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
@@ -46,7 +46,7 @@ bc1_42e00719e3a84225: BEGIN
     ON DUPLICATE KEY UPDATE v = d.v;
     COMMIT;
     DROP TEMPORARY TABLE `bc_cache`.`leaderboard_new`;
-    DO RELEASE_LOCK('bc_leaderboard_refresh');
+    DO RELEASE_LOCK('bc_cache.leaderboard refresh');
   END IF;
 END//
 DELIMITER ;

@@ -161,11 +161,11 @@ CREATE EVENT `bc_cache`.`bc_session_purge`
 ON SCHEDULE EVERY 1 MINUTE ON COMPLETION PRESERVE
 COMMENT 'binlogcache: deletes expired rows of bc_cache.session'
 DO
-bc1_16fcafd7321def2e: BEGIN
+bc1_544ab2279214c0cd: BEGIN
   -- Deletes what has expired. A run that is still at work makes the next one do nothing.
-  IF GET_LOCK('bc_session_purge', 0) THEN
+  IF GET_LOCK('bc_cache.session purge', 0) THEN
     DELETE FROM `bc_cache`.`session` WHERE exp > 0 AND exp < UNIX_TIMESTAMP() ORDER BY exp LIMIT 1000;
-    DO RELEASE_LOCK('bc_session_purge');
+    DO RELEASE_LOCK('bc_cache.session purge');
   END IF;
 END//
 DELIMITER ;

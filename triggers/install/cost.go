@@ -48,7 +48,9 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 	scratch.Source = schema.Name{Schema: d.Spec.Cache.Schema, Table: scratch.Name + "_source"}
 	scratch.Cache = schema.Name{Schema: d.Spec.Cache.Schema, Table: scratch.Name}
 	quoted := func(n schema.Name) string { return schema.QuoteName(n.Schema) + "." + schema.QuoteName(n.Table) }
-	beside := func(suffix string) string { return quoted(schema.Name{Schema: scratch.Source.Schema, Table: scratch.Name + suffix}) }
+	beside := func(suffix string) string {
+		return quoted(schema.Name{Schema: scratch.Source.Schema, Table: scratch.Name + suffix})
+	}
 	source, plain, sample := quoted(scratch.Source), beside("_plain"), beside("_rows")
 	var objects []triggers.Object
 	defer func() {

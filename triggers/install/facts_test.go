@@ -357,26 +357,18 @@ func TestEvents(t *testing.T) {
 		f := newFixture(t, server)
 		spec := f.spec(t, "../examples/session.yaml")
 		spec.Purge = triggers.Interval{N: 1, Unit: "SECOND"}
-		spec.Name = f.app[len(f.app)-8:] // GET_LOCK's names are the server's
-		spec.Name = "e" + spec.Name
 		purge, err := f.session.Design(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		holder := f.open(t)
-		if err := holder.exec(t.Context(), "DO GET_LOCK('bc_"+spec.Name+"_purge', 0)"); err != nil {
+		if err := holder.exec(t.Context(), "DO GET_LOCK('"+f.app+".session purge', 0)"); err != nil {
 			t.Fatal(err)
 		}
 		f.exec(t, "INSERT INTO app.users (id, uname) VALUES (1, 'u')")
 		f.install(t, purge)
 		f.exec(t, "INSERT INTO app.sessions VALUES ('old', 1, 'd', FROM_UNIXTIME(1000000000)), ('new', 1, 'd', FROM_UNIXTIME(2000000000)), ('ever', 1, 'd', NULL)")
-		best := f.spec(t, "../testdata/best_item.yaml")
-		best.Name = "b" + spec.Name
-		marked, err := f.session.Design(t.Context(), best)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.install(t, marked)
+		f.install(t, f.design(t, "../testdata/best_item.yaml"))
 		f.exec(t, "INSERT INTO app.items (shop, no, title) VALUES (1, 1, 'a'), (1, 2, 'b')")
 		eventually(t, "the group is computed", func() bool { return f.value(t, "SELECT v FROM app.best_item") == "2||a|0" })
 		f.want(t, "SELECT COUNT(*) FROM app.session", "3") // at least one run has come and gone

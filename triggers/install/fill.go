@@ -101,6 +101,12 @@ func (s *Session) Refresh(ctx context.Context, d *triggers.Design) error {
 }
 
 func (s *Session) refresh(ctx context.Context, d *triggers.Design, arguments string, progress func(done, total int64)) error {
+	// The event may be at work: then the procedure would do nothing.
+	var got sql.NullInt64
+	if err := s.one(ctx, "SELECT GET_LOCK("+d.RefreshLock()+", 60)", nil, &got); err != nil || got.Int64 != 1 {
+		return errors.Join(fmt.Errorf("compute %s: the event has been at work for a minute; try again later", d.Spec.Cache), err)
+	}
+	defer func() { _ = s.exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+d.RefreshLock()+")") }()
 	err := s.locked(ctx, "computing", func() error { return s.exec(ctx, "CALL "+d.RefreshProcedure()+arguments) })
 	if err != nil {
 		err = errors.Join(fmt.Errorf("compute %s: %w", d.Spec.Cache, err), s.exec(ctx, "ROLLBACK"))

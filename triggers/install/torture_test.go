@@ -22,7 +22,7 @@ func tortureTime() time.Duration {
 	if n, err := strconv.Atoi(os.Getenv("BINLOGCACHE_TRIGGER_TORTURE")); err == nil {
 		return time.Duration(n) * time.Second
 	}
-	return 6 * time.Second
+	return 5 * time.Second
 }
 
 // statement makes one random statement on the sources, small ranges of keys so that writers meet.
@@ -134,6 +134,7 @@ func writer(ctx context.Context, f *fixture, db *sql.DB, seed uint64) (done, fai
 			return 0, 0, err
 		}
 	}
+	unseen := 0
 	for ctx.Err() == nil {
 		tx := []string{"BEGIN"}
 		for range 1 + r.IntN(3) {
@@ -145,7 +146,12 @@ func writer(ctx context.Context, f *fixture, db *sql.DB, seed uint64) (done, fai
 			if err == nil {
 				continue
 			}
-			if !slices.Contains(expectedErrors, code(err)) {
+			// MariaDB 10.11, once in some hundred thousand statements: one that runs while CREATE TRIGGER waits is
+			// rolled back because a table of the new trigger "does not exist".
+			if code(err) == 1146 && f.server.Flavor == testmysql.MariaDB && unseen < 2 {
+				unseen++
+			} else if !slices.Contains(expectedErrors, code(err)) {
+				_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 				return done, failed, fmt.Errorf("%s: %w", st, err)
 			}
 			failed++

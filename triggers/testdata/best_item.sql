@@ -67,7 +67,7 @@ DELIMITER ;
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_best_item_refresh`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_best_item_refresh`(IN marks INT)
-bc1_b537b89dd6dd3bde: BEGIN
+bc1_617be1a23baa15f0: BEGIN
   -- Computes up to `marks` groups that have changed. Marks of transactions that are still at work are left for the next time.
   DECLARE p1 int;
   DECLARE t1 MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -76,7 +76,7 @@ bc1_b537b89dd6dd3bde: BEGIN
   DECLARE is_there BOOL;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_there = FALSE;
   SET SESSION group_concat_max_len = 1048576;
-  IF GET_LOCK('bc_best_item_refresh', 0) THEN
+  IF GET_LOCK('bc_cache.best_item refresh', 0) THEN
     work: LOOP
       SET is_there = TRUE;
       START TRANSACTION;
@@ -99,7 +99,7 @@ bc1_b537b89dd6dd3bde: BEGIN
       COMMIT;
       SET rest = rest - 1;
     END LOOP;
-    DO RELEASE_LOCK('bc_best_item_refresh');
+    DO RELEASE_LOCK('bc_cache.best_item refresh');
   END IF;
 END//
 DELIMITER ;

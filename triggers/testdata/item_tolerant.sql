@@ -78,14 +78,14 @@ DELIMITER ;
 DROP PROCEDURE IF EXISTS `bc_cache`.`bc_item_tolerant_refresh`;
 DELIMITER //
 CREATE PROCEDURE `bc_cache`.`bc_item_tolerant_refresh`(IN marks INT)
-bc1_e3f4c1db8511c6ba: BEGIN
+bc1_44fd17d5c352c7c1: BEGIN
   -- Computes up to `marks` rows that could not be written before. A row that fails again goes to the end of the list.
   DECLARE p1 int;
   DECLARE p2 int;
   DECLARE rest INT DEFAULT marks;
   DECLARE is_there BOOL;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_there = FALSE;
-  IF GET_LOCK('bc_item_tolerant_refresh', 0) THEN
+  IF GET_LOCK('bc_cache.item_tolerant refresh', 0) THEN
     work: LOOP
       SET is_there = TRUE;
       SELECT id1, id2 INTO p1, p2 FROM `bc_cache`.`item_tolerant_due` ORDER BY tries, since LIMIT 1;
@@ -112,7 +112,7 @@ bc1_e3f4c1db8511c6ba: BEGIN
       END;
       SET rest = rest - 1;
     END LOOP;
-    DO RELEASE_LOCK('bc_item_tolerant_refresh');
+    DO RELEASE_LOCK('bc_cache.item_tolerant refresh');
   END IF;
 END//
 DELIMITER ;
