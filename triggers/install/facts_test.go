@@ -109,7 +109,7 @@ func TestJoinUnderReadCommitted(t *testing.T) {
 		}()
 		select {
 		case err := <-second:
-			t.Errorf("the second writer did not wait: %v", err)
+			t.Fatalf("the second writer did not wait: %v", err)
 		case <-time.After(300 * time.Millisecond):
 		}
 		if err := a.exec(t.Context(), "COMMIT"); err != nil {

@@ -115,31 +115,27 @@ func (s *Session) Ready(ctx context.Context, d *triggers.Design) error {
 		hasTriggers = hasTriggers || o.Kind == triggers.KindTrigger
 		hasEvents = hasEvents || o.Kind == triggers.KindEvent
 	}
-	var logBin, trust int
-	if err := s.one(ctx, "SELECT @@log_bin, @@log_bin_trust_function_creators", nil, &logBin, &trust); err != nil {
+	// By SHOW, because a variable that a later version no longer has is no error there.
+	settings := make(map[string]string)
+	err := s.Query(ctx, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'log_bin_trust_function_creators', 'event_scheduler')", func(v [][]byte) error {
+		settings[string(v[0])] = strings.ToUpper(string(v[1]))
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	if hasTriggers && logBin == 1 && trust == 0 {
-		super := false
-		err := s.Query(ctx, "SHOW GRANTS", func(v [][]byte) error {
-			g := string(v[0])
-			super = super || strings.Contains(g, "ON *.*") && (strings.Contains(g, "SUPER") || strings.Contains(g, "ALL PRIVILEGES"))
-			return nil
-		})
+	if hasTriggers && settings["log_bin"] == "ON" && settings["log_bin_trust_function_creators"] == "OFF" {
+		may, err := s.maySuper(ctx)
 		if err != nil {
 			return err
 		}
-		if !super {
+		if !may {
 			errs = append(errs, errSuper)
 		}
 	}
 	if hasEvents {
-		var scheduler string
-		if err := s.one(ctx, "SELECT @@event_scheduler", nil, &scheduler); err != nil {
-			return err
-		}
-		switch strings.ToUpper(scheduler) {
-		case "ON", "1":
+		switch settings["event_scheduler"] {
+		case "ON":
 		case "DISABLED":
 			errs = append(errs, errors.New("event_scheduler is DISABLED: take that out of the server's configuration, set event_scheduler = ON there and restart it"))
 		default:
@@ -147,6 +143,21 @@ func (s *Session) Ready(ctx context.Context, d *triggers.Design) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// maySuper tells whether the account has SUPER, or a role that may have it: then the server has the last word.
+func (s *Session) maySuper(ctx context.Context) (bool, error) {
+	var role sql.NullString
+	if err := s.one(ctx, "SELECT CURRENT_ROLE()", nil, &role); err != nil {
+		return false, err
+	}
+	may := role.Valid && role.String != "NONE"
+	err := s.Query(ctx, "SHOW GRANTS", func(v [][]byte) error {
+		g := string(v[0])
+		may = may || strings.Contains(g, "ON *.*") && (strings.Contains(g, "SUPER") || strings.Contains(g, "ALL PRIVILEGES"))
+		return nil
+	})
+	return may, err
 }
 
 // errSuper explains error 1419.
