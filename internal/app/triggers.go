@@ -258,25 +258,31 @@ func (r *triggersRun) verify(ctx context.Context) error {
 	case wrong > 0:
 		errs = append(errs, fmt.Errorf("%s: %d rows are wrong; --repair mends them", name, wrong))
 	}
-	if !r.Memcached.Off() {
-		errs = append(errs, r.verifyMemory(ctx))
+	for _, p := range []struct {
+		name     string
+		protocol install.Protocol
+		address  config.Address
+	}{{"memcached", install.Memcached, r.Memcached}, {"HandlerSocket", install.HandlerSocket, r.HandlerSocket}} {
+		if !p.address.Off() {
+			errs = append(errs, r.verifyMemory(ctx, p.name, p.protocol, p.address))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *triggersRun) verifyMemory(ctx context.Context) error {
-	bar, end := r.bar("reading over memcached")
-	report, err := r.session.VerifyMemory(ctx, r.design, r.Memcached.Network, r.Memcached.Address, bar)
+func (r *triggersRun) verifyMemory(ctx context.Context, name string, p install.Protocol, address config.Address) error {
+	bar, end := r.bar("reading over " + name)
+	report, err := r.session.VerifyMemory(ctx, r.design, p, address.Network, address.Address, bar)
 	end()
 	if err != nil {
 		return err
 	}
-	r.say("%s: %d rows read over memcached: %d missing, %d different", r.Memcached, report.Compared, report.Missing, report.Different)
+	r.say("%s: %d rows read over %s: %d missing, %d different", address, report.Compared, name, report.Missing, report.Different)
 	for _, e := range report.Examples {
 		r.say("   %s", e)
 	}
 	if n := report.Missing + report.Different; n > 0 {
-		return fmt.Errorf("%s: %d rows are not what the table %s holds", r.Memcached, n, r.design.Spec.Cache)
+		return fmt.Errorf("%s: %d rows are not what the table %s holds", address, n, r.design.Spec.Cache)
 	}
 	return nil
 }

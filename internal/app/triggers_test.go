@@ -68,7 +68,7 @@ func client(t *testing.T, s testmysql.Server, path string) {
 func daemonOn(t *testing.T, dsn, tables string) *daemon {
 	t.Helper()
 	cfg, err := config.Parse([]string{
-		"serve", "--source", dsn, "--tables", tables, "--handlersocket-read", "off", "--handlersocket-write", "off",
+		"serve", "--source", dsn, "--tables", tables, "--handlersocket-read", "127.0.0.1:0", "--handlersocket-write", "off",
 		"--memcached", "127.0.0.1:0", "--admin", "off",
 	}, func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -219,10 +219,18 @@ func TestTriggersToMemcached(t *testing.T) {
 			want("@@user_card.user:1", "")
 
 			for _, n := range names {
-				out := mustRun(t, "triggers", "verify", "--spec", examples+n+".yaml", "--source", s.DSN, "--memcached", address)
-				if !strings.Contains(out, "0 missing, 0 stale, 0 of no source row") || !strings.Contains(out, "rows read over memcached: 0 missing, 0 different") {
+				out := mustRun(t, "triggers", "verify", "--spec", examples+n+".yaml", "--source", s.DSN, "--memcached", address,
+					"--handlersocket", d.listeners[0].server.Addr().String())
+				if !strings.Contains(out, "0 missing, 0 stale, 0 of no source row") || strings.Count(out, ": 0 missing, 0 different") != 2 {
 					t.Errorf("%s: %s", n, out)
 				}
+			}
+			// A container over another table: memory holds something else.
+			run("UPDATE innodb_memcache.containers SET value_columns = 'k' WHERE name = 'user_card'")
+			run("ALTER TABLE innodb_memcache.containers COMMENT = 'again'")
+			want("@@user_card.user:2", "user:2")
+			if code, out, _ := command(t, "triggers", "verify", examples+"user_card.yaml", "--source", s.DSN, "--memcached", address); code != 1 || !strings.Contains(out, "user:2: differs in memory") {
+				t.Errorf("another container: %d, %s", code, out)
 			}
 			for range 2 {
 				for _, n := range names {

@@ -37,8 +37,8 @@ type Triggers struct {
 	DropTable bool
 	// Rows makes verify compare row by row at once; Repair mends what it finds.
 	Rows, Repair bool
-	// Memcached is the port of a running binlogcache that verify compares with; off for none.
-	Memcached Address
+	// Memcached and HandlerSocket are ports of a running binlogcache that verify compares with; off for none.
+	Memcached, HandlerSocket Address
 }
 
 // Name is "triggers".
@@ -55,6 +55,8 @@ var triggersOptions = map[string][]string{
 	"rows":       {TriggersVerify},
 	"repair":     {TriggersVerify},
 	"memcached":  {TriggersVerify},
+
+	"handlersocket": {TriggersVerify},
 }
 
 var triggersCommand = &command{
@@ -96,6 +98,10 @@ func newTriggers() (Command, []*option) {
 		{
 			name: "memcached", metavar: "ADDR", value: &t.Memcached,
 			help: "verify: compare with what the memcached port of a running binlogcache answers, too: host:port or unix:/path.",
+		},
+		{
+			name: "handlersocket", metavar: "ADDR", value: &t.HandlerSocket,
+			help: "verify: the same with the HandlerSocket read port, where it asks for no secret.",
 		},
 	}
 }
