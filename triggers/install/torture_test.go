@@ -103,6 +103,9 @@ func statement(r *rand.Rand) string {
 	case 30:
 		return fmt.Sprintf("UPDATE app.kinds SET active = 1 - active, label = %s WHERE code = 'k%d'", text(), n(4))
 	case 31:
+		if n(3) > 0 {
+			return fmt.Sprintf("REPLACE INTO app.kinds VALUES ('k%d', 1, %s)", n(4), text())
+		}
 		return fmt.Sprintf("DELETE FROM app.kinds WHERE code = 'k%d'", n(4))
 	case 32:
 		return fmt.Sprintf("INSERT INTO app.payments (shop, day, amount, units, void) VALUES (%d, '2024-01-%02d', %s, %d, %d), (1, '2024-01-01', 1, 1, 0)", n(3), 1+n(3), null(fmt.Sprintf("%d.25", n(50))), n(9), n(2))
@@ -172,8 +175,11 @@ func TestRandomWrites(t *testing.T) {
 		f := newFixture(t, server)
 		db := server.DB(t)
 		ctx, cancel := context.WithTimeout(t.Context(), tortureTime())
-		defer cancel()
 		var wg sync.WaitGroup
+		defer func() { // also when installing fails: the schema must not go under the writers
+			cancel()
+			wg.Wait()
+		}()
 		for i := range 4 {
 			wg.Go(func() {
 				done, failed, err := writer(ctx, f, db, uint64(time.Now().UnixNano())/4*4+uint64(i))
