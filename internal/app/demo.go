@@ -12,13 +12,15 @@ import (
 	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/demo"
 	"github.com/binlogcache/binlogcache/schema"
+	"github.com/binlogcache/binlogcache/triggers"
+	"github.com/binlogcache/binlogcache/triggers/install"
 )
 
 // runDemo gives the guided tour with a daemon in this process.
 func runDemo(ctx context.Context, d *config.Demo, stdout io.Writer) error {
 	return demo.Run(ctx, demo.Options{
 		Flavor: d.Flavor, Rows: d.Rows, Once: d.Once, Dir: d.Dir, Keep: d.Keep, Out: stdout,
-		Start: startDemoDaemon,
+		Start: startDemoDaemon, InstallTriggers: installTriggers,
 	})
 }
 
@@ -85,4 +87,32 @@ func (d *demoDaemon) Close() error {
 		return fmt.Errorf("daemon: %w", d.err)
 	}
 	return nil
+}
+
+// installTriggers implements demo.Options.InstallTriggers.
+func installTriggers(ctx context.Context, source string, text []byte) error {
+	spec, err := triggers.ParseSpec("demo", text)
+	if err != nil {
+		return err
+	}
+	session, err := install.Open(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	design, err := session.Design(ctx, spec)
+	if err != nil {
+		return err
+	}
+	steps, err := session.Plan(ctx, design)
+	if err != nil {
+		return err
+	}
+	if _, err := session.Apply(ctx, design, steps); err != nil {
+		return err
+	}
+	if err := session.Fill(ctx, design, nil); err != nil {
+		return err
+	}
+	return session.Register(ctx, design)
 }

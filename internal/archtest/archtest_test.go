@@ -27,8 +27,11 @@ var imports = map[string][]string{
 	// internal/app joins all parts, but for those that serve tests.
 	"internal/app": {
 		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/config", "internal/dbreader",
-		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state", "internal/steady", "verify",
+		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state",
+		"internal/steady", "triggers", "triggers/install", "verify",
 	},
+	"triggers":          {"schema"},
+	"triggers/install":  {"schema", "triggers"},
 	"hsserver":          {"internal/netserver", "rowcodec", "schema"},
 	"mcserver":          {"internal/item", "internal/netserver", "rowcodec", "schema"},
 	"canal":             {"internal/sqltext", "internal/steady", "rowcodec", "schema"},

@@ -315,6 +315,7 @@ var commands = append([]*command{
 		about:   "bench reads single rows by their key from as many connections as asked for.",
 		example: "binlogcache bench --protocol hs --table demo.user --columns uname,email --conns 50 --depth 32",
 	},
+	triggersCommand,
 	{
 		name: "version", make: func() (Command, []*option) { return &Version{}, nil },
 		summary: "print the version",

@@ -25,7 +25,7 @@ const (
 	ExitUsage = 2 // what was asked for is not understood: every error of Parse
 )
 
-// Command is what the user asked for: *Serve, *Demo, *Bench, *Version or *Help.
+// Command is what the user asked for: *Serve, *Demo, *Bench, *Triggers, *Version or *Help.
 type Command interface {
 	// Name is the subcommand's name.
 	Name() string
@@ -51,6 +51,11 @@ type command struct {
 	example string
 	// layered commands also read the environment and the file.
 	layered bool
+	// environment names the options that are also read from the environment where a command is not layered.
+	environment []string
+	// actions are the words of which one follows the command's name; act takes it.
+	actions []string
+	act     func(cmd Command, action string)
 	// make returns a new value with defaults and the options bound to its fields.
 	make func() (Command, []*option)
 	// finish checks the parts against each other; given tells where each option's value came from.
@@ -99,10 +104,19 @@ func Parse(args []string, lookupEnv func(string) (string, bool)) (Command, error
 		return nil, fmt.Errorf("%s: this version does not have the command yet; %s", c.name, c.later)
 	}
 	cmd, options := c.make()
-	given, err := readFlags(c, options, args[1:])
+	flags := args[1:]
+	if c.actions != nil {
+		if len(flags) == 0 || !slices.Contains(c.actions, flags[0]) {
+			return nil, fmt.Errorf("%s: say what to do: %s; see binlogcache %s --help", c.name, strings.Join(c.actions, ", "), c.name)
+		}
+		c.act(cmd, flags[0])
+		flags = flags[1:]
+	}
+	given, err := readFlags(c, options, flags)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
+	readEnv(slices.DeleteFunc(slices.Clone(options), func(o *option) bool { return !slices.Contains(c.environment, o.name) }), lookupEnv, given)
 	if c.layered {
 		readEnv(options, lookupEnv, given)
 		if err := readFile(cmd, options, given); err != nil {

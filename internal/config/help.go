@@ -26,6 +26,9 @@ func (c *command) help() string {
 	if c.make != nil {
 		_, options = c.make()
 	}
+	if len(c.actions) > 0 {
+		b.WriteString(" " + strings.Join(c.actions, "|"))
+	}
 	if len(options) > 0 {
 		b.WriteString(" [flags]")
 	}

@@ -30,10 +30,4 @@ var laterCommands = []*command{
 		example: "binlogcache adopt --source 'cache:secret@tcp(127.0.0.1:3306)/' > binlogcache.yaml",
 		later:   "serve reads innodb_memcache.containers of its source by itself",
 	},
-	{
-		name:    "triggers",
-		summary: "generate, install, verify or uninstall triggers that keep a cache table (later)",
-		example: "binlogcache triggers generate --spec counters.yaml",
-		later:   "write the triggers by hand until then: the tables they fill are cached like any other",
-	},
 }

@@ -56,6 +56,9 @@ type Options struct {
 	Out    io.Writer
 	// Start starts the daemon on the addresses. An error it ends with later is reported to failed.
 	Start func(ctx context.Context, a Addresses, failed func(error)) (Daemon, error)
+	// InstallTriggers puts the triggers of a spec (see package triggers) on the server of the DSN, fills their cache table
+	// and registers it for memcached clients.
+	InstallTriggers func(ctx context.Context, source string, spec []byte) error
 }
 
 // Schema, Table and Container are what the tour creates and maps.
@@ -98,7 +101,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, daemon.Close()) }()
 	t.daemon = daemon
-	for _, act := range []func(context.Context) error{t.watchSnapshot, t.firstReads, t.update, t.databaseDies, t.rates} {
+	for _, act := range []func(context.Context) error{t.watchSnapshot, t.firstReads, t.update, t.databaseDies, t.rates, t.totals} {
 		if err := act(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause

@@ -1,0 +1,273 @@
+package install
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/binlogcache/binlogcache/schema"
+	"github.com/binlogcache/binlogcache/triggers"
+)
+
+// The actions of a Step.
+const (
+	ActionKeep    = "keep"
+	ActionCreate  = "create"
+	ActionReplace = "replace"
+	ActionDrop    = "drop" // of an older version of the spec
+)
+
+// Step is what is to be done with one object.
+type Step struct {
+	Action string
+	Object triggers.Object
+}
+
+// String is the step on one line.
+func (st Step) String() string {
+	return fmt.Sprintf("%-8s %-9s %s", st.Action, strings.ToLower(st.Object.Kind.String()), st.Object.Quoted())
+}
+
+// Plan compares the design with what is on the server. It is an error when something of somebody else's has one of our
+// names, or when the cache table is there in another shape.
+func (s *Session) Plan(ctx context.Context, d *triggers.Design) ([]Step, error) {
+	var steps []Step
+	var errs []error
+	known := make(map[string]bool)
+	for _, o := range d.Objects {
+		known[o.Kind.String()+o.Quoted()] = true
+		text, err := s.stored(ctx, &o)
+		step := Step{ActionKeep, o}
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			step.Action = ActionCreate
+		case err != nil:
+			return nil, fmt.Errorf("look at %s %s: %w", o.Kind, o.Quoted(), err)
+		case o.Kind == triggers.KindSchema, o.Current(text):
+		case !o.Ours(text):
+			errs = append(errs, fmt.Errorf("%s %s is there and was not made by binlogcache: rename or drop it, or change name in the spec", strings.ToLower(o.Kind.String()), o.Quoted()))
+		case o.Data:
+			errs = append(errs, fmt.Errorf("table %s is there with another shape (%s): take it off first with triggers uninstall --drop-table; until it is filled again clients find nothing in it", o.Quoted(), text))
+		default:
+			step.Action = ActionReplace
+		}
+		steps = append(steps, step)
+	}
+	leftovers, err := s.leftovers(ctx, d, known)
+	return append(leftovers, steps...), errors.Join(append(errs, err)...)
+}
+
+// stored returns the body, or for a table the comment, as the server has it; sql.ErrNoRows where there is none.
+func (s *Session) stored(ctx context.Context, o *triggers.Object) (string, error) {
+	query := map[triggers.Kind]string{
+		triggers.KindSchema:    "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ? AND '' = ?",
+		triggers.KindTable:     "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+		triggers.KindProcedure: "SELECT ROUTINE_DEFINITION FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = ? AND ROUTINE_NAME = ? AND ROUTINE_TYPE = 'PROCEDURE'",
+		triggers.KindTrigger:   "SELECT ACTION_STATEMENT FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = ? AND TRIGGER_NAME = ?",
+		triggers.KindEvent:     "SELECT EVENT_DEFINITION FROM information_schema.EVENTS WHERE EVENT_SCHEMA = ? AND EVENT_NAME = ?",
+	}[o.Kind]
+	var text sql.NullString
+	if err := s.one(ctx, query, []any{o.Name.Schema, o.Name.Table}, &text); err != nil {
+		return "", err
+	}
+	if !text.Valid {
+		return "", errors.New("the account may not see its text: grant SHOW_ROUTINE (MySQL) or SELECT on mysql.proc (MariaDB), or install with the account that made it")
+	}
+	return text.String, nil
+}
+
+// leftovers finds triggers, procedures and events of an older version of the spec: ours by their mark, and about the same
+// cache table.
+func (s *Session) leftovers(ctx context.Context, d *triggers.Design, known map[string]bool) ([]Step, error) {
+	var steps []Step
+	for _, q := range []struct {
+		kind  triggers.Kind
+		query string
+	}{
+		{triggers.KindEvent, "SELECT EVENT_SCHEMA, EVENT_NAME, EVENT_DEFINITION FROM information_schema.EVENTS WHERE EVENT_NAME LIKE ?"},
+		{triggers.KindTrigger, "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, ACTION_STATEMENT FROM information_schema.TRIGGERS WHERE TRIGGER_NAME LIKE ?"},
+		{triggers.KindProcedure, "SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_DEFINITION FROM information_schema.ROUTINES WHERE ROUTINE_NAME LIKE ?"},
+	} {
+		pattern := strings.ReplaceAll("bc_"+d.Spec.Name+"_", "_", `\_`) + "%"
+		err := s.rows(ctx, q.query, []any{pattern}, func(v [][]byte) error {
+			o := triggers.Object{Kind: q.kind, Name: schema.Name{Schema: string(v[0]), Table: string(v[1])}}
+			if text := string(v[2]); !known[o.Kind.String()+o.Quoted()] && o.Ours(text) && d.Mentions(text) {
+				steps = append(steps, Step{ActionDrop, o})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look for older versions: %w", err)
+		}
+	}
+	return steps, nil
+}
+
+// Ready checks the server's settings and the account's rights as far as they can be known beforehand. The errors say
+// how to mend what is wrong.
+func (s *Session) Ready(ctx context.Context, d *triggers.Design) error {
+	var errs []error
+	var hasTriggers, hasEvents bool
+	for _, o := range d.Objects {
+		hasTriggers = hasTriggers || o.Kind == triggers.KindTrigger
+		hasEvents = hasEvents || o.Kind == triggers.KindEvent
+	}
+	// By SHOW, because a variable that a later version no longer has is no error there.
+	settings := make(map[string]string)
+	err := s.Query(ctx, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'log_bin_trust_function_creators', 'event_scheduler')", func(v [][]byte) error {
+		settings[string(v[0])] = strings.ToUpper(string(v[1]))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if hasTriggers && settings["log_bin"] == "ON" && settings["log_bin_trust_function_creators"] == "OFF" {
+		may, err := s.maySuper(ctx)
+		if err != nil {
+			return err
+		}
+		if !may {
+			errs = append(errs, errSuper)
+		}
+	}
+	if hasEvents {
+		switch settings["event_scheduler"] {
+		case "ON":
+		case "DISABLED":
+			errs = append(errs, errors.New("event_scheduler is DISABLED: take that out of the server's configuration, set event_scheduler = ON there and restart it"))
+		default:
+			errs = append(errs, errors.New("event_scheduler is OFF, so the events would never run: SET GLOBAL event_scheduler = ON, and event_scheduler = ON in the server's configuration"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maySuper tells whether the account has SUPER, or a role that may have it: then the server has the last word.
+func (s *Session) maySuper(ctx context.Context) (bool, error) {
+	var role sql.NullString
+	if err := s.one(ctx, "SELECT CURRENT_ROLE()", nil, &role); err != nil {
+		return false, err
+	}
+	may := role.Valid && role.String != "NONE"
+	err := s.Query(ctx, "SHOW GRANTS", func(v [][]byte) error {
+		g := string(v[0])
+		may = may || strings.Contains(g, "ON *.*") && (strings.Contains(g, "SUPER") || strings.Contains(g, "ALL PRIVILEGES"))
+		return nil
+	})
+	return may, err
+}
+
+// errSuper explains error 1419.
+var errSuper = errors.New("the binary log is on and this account may not create triggers (error 1419): either install with an account that has SUPER," +
+	" or let the server trust creators: SET GLOBAL log_bin_trust_function_creators = 1 (safe with binlog_format = ROW)")
+
+// Apply does the steps of a plan. fresh is true when triggers were made or changed, or an earlier filling has not ended:
+// then Fill has work to do.
+func (s *Session) Apply(ctx context.Context, d *triggers.Design, steps []Step) (fresh bool, err error) {
+	if err := s.Make(ctx, steps); err != nil {
+		return false, err
+	}
+	if d.FillTable() == "" {
+		return false, nil
+	}
+	if slices.ContainsFunc(steps, func(st Step) bool { return st.Action != ActionKeep && st.Object.Kind == triggers.KindTrigger }) {
+		// What changed while there was no trigger, or another one, is found by filling anew.
+		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
+			return false, err
+		}
+	}
+	finished := 0
+	err = s.one(ctx, "SELECT finished FROM "+d.FillTable()+" WHERE one = 1", nil, &finished)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return finished == 0, err
+}
+
+// Make does steps without looking at what is left to fill.
+func (s *Session) Make(ctx context.Context, steps []Step) error {
+	for _, st := range steps {
+		o := st.Object
+		if st.Action == ActionKeep {
+			continue
+		}
+		what := fmt.Sprintf("%s %s %s", st.Action, strings.ToLower(o.Kind.String()), o.Quoted())
+		create := o.Create
+		drop := st.Action != ActionCreate
+		if st.Action == ActionReplace && o.Kind == triggers.KindTrigger && s.Flavor == schema.FlavorMariaDB {
+			// Without a moment between the old one and the new one.
+			create, drop = strings.Replace(create, "CREATE ", "CREATE OR REPLACE ", 1), false
+		}
+		err := s.locked(ctx, what, func() error {
+			if drop {
+				if err := s.exec(ctx, o.Drop()); err != nil {
+					return err
+				}
+			}
+			if st.Action == ActionDrop {
+				return nil
+			}
+			return s.exec(ctx, create)
+		})
+		if code(err) == errNoSuper {
+			return errSuper
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w%s", what, err, remedy(err, &o))
+		}
+	}
+	return nil
+}
+
+// remedy names the right that is missing.
+func remedy(err error, o *triggers.Object) string {
+	switch code(err) {
+	case errAccess, errAccessDB, errDenyProc:
+		switch o.Kind {
+		case triggers.KindTrigger:
+			return fmt.Sprintf(": GRANT TRIGGER ON %s.%s TO this account", schema.QuoteName(o.On.Schema), schema.QuoteName(o.On.Table))
+		default:
+			return fmt.Sprintf(": GRANT ALL PRIVILEGES ON %s.* TO this account", schema.QuoteName(o.Name.Schema))
+		}
+	case errNeedsPriv:
+		return ": for a DEFINER other than oneself MySQL wants SET_ANY_DEFINER, MariaDB SET USER"
+	}
+	return ""
+}
+
+// Uninstall removes everything of the design, and the cache table when data is true. What is not ours is left alone.
+func (s *Session) Uninstall(ctx context.Context, d *triggers.Design, data bool) ([]Step, error) {
+	var done []Step
+	for _, st := range uninstallOrder(d, data) {
+		text, err := s.stored(ctx, &st.Object)
+		switch {
+		case errors.Is(err, sql.ErrNoRows), code(err) == errNoDatabase:
+			continue
+		case err != nil:
+			return done, err
+		case !st.Object.Ours(text):
+			s.logf("%s %s was not made by binlogcache and stays", strings.ToLower(st.Object.Kind.String()), st.Object.Quoted())
+			continue
+		}
+		if err := s.locked(ctx, st.String(), func() error { return s.exec(ctx, st.Object.Drop()) }); err != nil {
+			return done, fmt.Errorf("%s: %w", st, err)
+		}
+		done = append(done, st)
+	}
+	return done, nil
+}
+
+func uninstallOrder(d *triggers.Design, data bool) []Step {
+	var steps []Step
+	for _, kind := range []triggers.Kind{triggers.KindEvent, triggers.KindTrigger, triggers.KindProcedure, triggers.KindTable} {
+		for _, o := range d.Objects {
+			if o.Kind == kind && (data || !o.Data) {
+				steps = append(steps, Step{ActionDrop, o})
+			}
+		}
+	}
+	return steps
+}
