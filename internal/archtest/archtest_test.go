@@ -27,7 +27,7 @@ var imports = map[string][]string{
 	// internal/app joins all parts, but for those that serve tests.
 	"internal/app": {
 		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/config", "internal/dbreader",
-		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state", "verify",
+		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state", "verify", "writeback",
 	},
 	"hsserver":          {"internal/netserver", "rowcodec", "schema"},
 	"mcserver":          {"internal/netserver", "rowcodec", "schema"},
@@ -36,6 +36,7 @@ var imports = map[string][]string{
 	"router":            {"cache", "internal/dbreader", "rowcodec", "schema"},
 	"rowcodec":          {"schema"},
 	"verify":            {"schema"},
+	"writeback":         {"internal/dbreader", "internal/sqltext", "rowcodec", "schema"},
 	"internal/dbreader": {"internal/sqltext", "rowcodec", "schema"},
 	"internal/demo":     {"internal/loadgen", "internal/progress", "scripts"},
 	"internal/state":    {"rowcodec", "schema"},

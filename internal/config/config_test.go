@@ -354,7 +354,6 @@ func TestErrors(t *testing.T) {
 		{"two sources", serve("--source", source), nil, "", []string{"--source", "later version"}},
 		{"state dir", serve("--state-dir", dir), nil, "", []string{"--state-dir", "later version"}},
 		{"staleness in the file", serve(), nil, "max-staleness: 5s\n", []string{"binlogcache.yaml:1: max-staleness", "later version"}},
-		{"ack", serve("--write-ack", "committed"), nil, "", []string{"--write-ack", "later version"}},
 		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},
 		{"hot", serve("--hot", "on"), nil, "", []string{"--hot", "later version"}},
 		{"explain without a table", []string{"explain", "--key", "1"}, nil, "", []string{"explain", "--table"}},

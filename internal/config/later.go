@@ -16,7 +16,6 @@ func refuseLater(s *Serve, given origins) error {
 		{s.Hot, "hot", "keeping hot rows comes with a later version; leave it off: tables that are not listed are answered by the database"},
 		{s.MemcachedCompat != CompatSafe, "memcached-compat", "strict comes with a later version; leave it safe"},
 		{s.MaxStaleness != 0, "max-staleness", "a limit comes with a later version; leave it off and watch the lag in /api/v1/status"},
-		{s.WriteAck != AckApplied, "write-ack", "committed comes with a later version; leave it applied"},
 		{s.StateDir != "", "state-dir", "warm restart comes with a later version; leave it out: tables are loaded again at each start"},
 	} {
 		if l.asked {

@@ -1,0 +1,300 @@
+// Package writeback carries changes of rows to the database as SQL, and answers each of them once it is committed and, if
+// wanted, once the follower of the log has applied the commit.
+//
+// A change of one row by a unique key, and an insert, is one statement. Those that wait at the same time are committed
+// together (lane.go): the disk, which a durable commit waits for, is what bounds writing. Everything else is a
+// transaction of its own (transaction.go), which first locks the rows that it finds.
+//
+// What a failure means is told in three ways: nothing was done (ErrUnavailable and most others), the server refused the
+// change (Refused), or nobody knows (ErrUncertain). A commit whose outcome is not known is never tried again.
+package writeback
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/binlogcache/binlogcache/internal/dbreader"
+	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// The defaults of Config.
+const (
+	DefaultLockWait    = 3 * time.Second
+	DefaultAckTimeout  = 2 * time.Second
+	DefaultTimeLimit   = 30 * time.Second
+	DefaultLanes       = 2
+	DefaultConnections = 16
+)
+
+// Applied knows how far the log has been applied to what readers are answered from.
+type Applied interface {
+	// WaitApplied returns nil when the transactions that gtids names have been applied.
+	WaitApplied(ctx context.Context, gtids string) error
+	// MergeGTIDs gives the text that names all transactions that a or b names.
+	MergeGTIDs(a, b string) (string, error)
+	// Epoch changes when everything is loaded anew from the source as it is then.
+	Epoch() uint64
+}
+
+// Fencer makes readers of a table be answered by the database from when Fence returns until lift is called.
+type Fencer interface {
+	Fence(def *schema.Table) (lift func())
+}
+
+// Config of a Writer.
+type Config struct {
+	// LockWait bounds each wait for a row or a table that another session has locked, in whole seconds; 0 means
+	// DefaultLockWait. In a group a statement waits for a second at most before it is tried by itself.
+	LockWait time.Duration
+	// TimeLimit bounds each change, waiting for its turn included; 0 means DefaultTimeLimit.
+	TimeLimit time.Duration
+	// Lanes is the number of groups that are committed at a time, Connections that of the other transactions; 0 means the
+	// default.
+	Lanes, Connections int
+	// Applied makes changes wait until they are applied, for AckTimeout at most (0 means DefaultAckTimeout); Fence then
+	// keeps readers from older answers. Applied nil answers at the commit.
+	Applied    Applied
+	AckTimeout time.Duration
+	Fence      Fencer
+	Logger     *slog.Logger // nil: silence
+}
+
+// Writer changes rows of one source's tables. It may be used by many goroutines.
+type Writer struct {
+	cfg    Config
+	log    *slog.Logger
+	seed   maphash.Seed
+	groups *sqltext.Pool // for lanes
+	single *sqltext.Pool // for what is not in a group
+	lanes  []lane
+	stats  stats
+
+	maxPacket atomic.Int64 // the server's max_allowed_packet; 0 before the first connection
+
+	ctx     context.Context // ends with Close, after what has begun
+	cancel  context.CancelFunc
+	mu      sync.RWMutex // guards closed, and changes from new ones while Close waits
+	closed  bool
+	changes sync.WaitGroup // calls of Change and Transact
+	wg      sync.WaitGroup // goroutines; they are started by changes, and by each other
+	fences  fences
+
+	refusals, troubles, late throttle // of log lines
+}
+
+// New makes a Writer. It opens connections when they are needed.
+func New(source *sqltext.Config, c Config) *Writer {
+	setDefault(&c.LockWait, DefaultLockWait)
+	setDefault(&c.TimeLimit, DefaultTimeLimit)
+	setDefault(&c.AckTimeout, DefaultAckTimeout)
+	setDefault(&c.Lanes, DefaultLanes)
+	setDefault(&c.Connections, DefaultConnections)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	w := &Writer{cfg: c, log: c.Logger, seed: maphash.MakeSeed(), lanes: make([]lane, c.Lanes)}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.fences.tables = map[schema.Name]*fence{}
+	for i := range w.lanes {
+		w.lanes[i].w = w
+	}
+	w.groups = sqltext.NewPool(w.connect(source, groupLockWait), c.Lanes, c.Logger)
+	w.single = sqltext.NewPool(w.connect(source, c.LockWait), c.Connections, c.Logger)
+	return w
+}
+
+func setDefault[T ~int | ~int64](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// connect makes a configuration of connections that change rows.
+//
+// The mode is strict, so that no value is stored as another one without an error; zero dates are allowed, which clients of
+// the plugin have stored. READ COMMITTED locks the rows that are changed, and no gaps between them.
+func (w *Writer) connect(source *sqltext.Config, lockWait time.Duration) *sqltext.Config {
+	own := *source
+	own.Changes = true
+	before := own.Init
+	seconds := strconv.FormatInt(int64(max(lockWait.Round(time.Second), time.Second)/time.Second), 10)
+	own.Init = func(ctx context.Context, c *sqltext.Conn) error {
+		if before != nil {
+			if err := before(ctx, c); err != nil {
+				return err
+			}
+		}
+		for _, sql := range []string{
+			"SET sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = " + seconds +
+				", lock_wait_timeout = " + seconds,
+			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		} {
+			if err := c.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		track := "SET session_track_gtids = OWN_GTID"
+		if c.Flavor() == schema.FlavorMariaDB {
+			track = "SET session_track_system_variables = 'last_gtid'"
+		}
+		// Some servers let only some accounts set it. Without it the server is asked after each commit.
+		if err := c.Exec(ctx, track); err != nil && sqltext.ServerCode(err) == 0 {
+			return err
+		}
+		return c.Query(ctx, "SELECT @@max_allowed_packet", func(v [][]byte) error {
+			n, err := strconv.ParseInt(string(v[0]), 10, 64)
+			if err == nil {
+				w.maxPacket.Store(n)
+			}
+			return err
+		})
+	}
+	return &own
+}
+
+// Close waits for the changes that have begun, which are bounded in time, and closes the connections. Later changes fail
+// with ErrUnavailable. It may be called more than once.
+func (w *Writer) Close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.changes.Wait()
+	w.cancel() // nobody waits for fences
+	w.wg.Wait()
+	w.groups.Close()
+	w.single.Close()
+}
+
+// enter begins a change, which ends with w.changes.Done; false after Close.
+func (w *Writer) enter() bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return false
+	}
+	w.changes.Add(1)
+	return true
+}
+
+// Change inserts a row, or changes the one row that has c.Key, and returns the number of rows that were inserted or found
+// (0 or 1), and for inserts the AUTO_INCREMENT value that the server has made, 0 where it made none.
+//
+// Errors are those of the package, *Refused, and the cause of ctx when that ended before the change had begun.
+func (w *Writer) Change(ctx context.Context, c *schema.Change) (rows int, id uint64, err error) {
+	if !w.enter() {
+		return 0, 0, ErrClosed
+	}
+	defer w.changes.Done()
+	began := time.Now()
+	rows, id, err = w.change(ctx, c)
+	w.finished(c.Def, c.Kind, began, err)
+	return rows, id, err
+}
+
+func (w *Writer) change(ctx context.Context, c *schema.Change) (rows int, id uint64, err error) {
+	it := &item{def: c.Def, done: make(chan struct{})}
+	generated := false
+	if c.Kind == schema.ChangeInsert {
+		it.sql, generated = appendInsert(nil, c)
+		it.key = w.insertKey(c)
+	} else {
+		where, ok := dbreader.AppendOne(nil, c.Def, c.Index, c.Key)
+		sql, changes, err := appendChange(nil, c, where)
+		if err != nil {
+			return 0, 0, err
+		}
+		if !ok || !changes {
+			rows, err = w.transact(ctx, c.Def, func(tx *Tx) error { return tx.changeByKey(c) })
+			return rows, 0, err
+		}
+		it.sql = sql
+		it.key = w.hash(c.Def, where)
+		if c.Index == c.Def.Key {
+			it.key = w.hash(c.Def, c.Key...)
+		}
+	}
+	if w.tooLong(len(it.sql)) {
+		return 0, 0, ErrTooLarge
+	}
+	if err := w.submit(ctx, it); err != nil {
+		return 0, 0, err
+	}
+	if generated {
+		id = it.insertID
+	}
+	return int(it.rows), id, nil
+}
+
+// tooLong reports that the server does not take a statement of that length.
+func (w *Writer) tooLong(n int) bool {
+	limit := w.maxPacket.Load()
+	if limit == 0 {
+		limit = 16 << 20 // the smaller one of the servers' defaults
+	}
+	return int64(n) > limit-packetRoom
+}
+
+// packetRoom is for the command and for what a group puts around a statement.
+const packetRoom = 1 << 10
+
+func (w *Writer) hash(def *schema.Table, values ...[]byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(w.seed)
+	// They don't fail.
+	_, _ = h.WriteString(def.Schema)
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(def.Name)
+	for _, v := range values {
+		_ = h.WriteByte(0)
+		_, _ = h.Write(v)
+	}
+	return h.Sum64()
+}
+
+// insertKey is the key of the row to insert, as far as it is known.
+func (w *Writer) insertKey(c *schema.Change) uint64 {
+	if c.Def.Key < 0 {
+		return w.hash(c.Def)
+	}
+	parts := c.Def.Indexes[c.Def.Key].Parts
+	values := make([][]byte, len(parts))
+	for i, p := range parts {
+		for _, a := range c.Set {
+			if a.Column == p.Column {
+				values[i] = a.Value
+			}
+		}
+	}
+	return w.hash(c.Def, values...)
+}
+
+// Transact runs fn in a transaction and commits it, with all changes or none. It returns the number of rows that were
+// found and changed. fn may be called again, on a new transaction, when the server has undone the first: it starts over
+// then. Errors are those of fn and of Change.
+func (w *Writer) Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx *Tx) error) (rows int, err error) {
+	if !w.enter() {
+		return 0, ErrClosed
+	}
+	defer w.changes.Done()
+	began := time.Now()
+	rows, err = w.transact(ctx, def, fn)
+	w.finished(def, kind, began, err)
+	return rows, err
+}
+
+// rowKey gives the values of the key by which a row is told from others.
+func rowKey(def *schema.Table, row rowcodec.Row) [][]byte {
+	parts := def.Indexes[def.Key].Parts
+	values := make([][]byte, len(parts))
+	for i, p := range parts {
+		values[i], _ = row.Value(p.Column) // never NULL in such a key
+	}
+	return values
+}
