@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -161,7 +160,7 @@ func newFixture(t *testing.T, s testmysql.Server, secret map[string]string) *fix
 	t.Cleanup(f.conn.Close)
 	db := dbreader.New(source, dbreader.Config{})
 	t.Cleanup(db.Close)
-	f.writer = writeback.New(source, writeback.Config{Logger: testLog(t)})
+	f.writer = writeback.New(source, writeback.Config{LockWait: time.Second})
 	t.Cleanup(f.writer.Close)
 	for _, w := range []where{byDatabase, byMemory} {
 		cfg, engine := router.Config{Database: db}, netserver.EngineGoroutine
@@ -179,9 +178,6 @@ func newFixture(t *testing.T, s testmysql.Server, secret map[string]string) *fix
 	}
 	return f
 }
-
-// testLog makes a logger that writes to the test's log.
-func testLog(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 
 func (f *fixture) listen(engine netserver.Engine, cfg hsserver.Config) *netserver.Server {
 	f.t.Helper()
