@@ -171,7 +171,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	}
 	d.adminListener = l
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.NewCollector(d), newCollector(d))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.NewCollector(d), newCollector(d), writerCollector{d.writer})
 	d.admin = admin.New(d, d, registry, d.logger)
 	return nil
 }

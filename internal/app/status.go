@@ -23,6 +23,7 @@ func (d *daemon) Status() admin.Status {
 		Applied: admin.Position{GTID: f.Applied.GTID, File: f.Applied.File, Pos: f.Applied.Pos, Seq: f.Applied.Seq},
 		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge)},
 		Reads:   admin.Reads{HandlerSocket: reads(d.hsReads), Memcached: reads(d.mcReads)},
+		Writes:  d.writes(),
 		Memory:  admin.Memory{Limit: d.store.MemoryLimit(), Used: d.store.Used()},
 
 		Verification: d.verification(),

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/binlogcache/binlogcache/admin"
 	"github.com/binlogcache/binlogcache/canal"
 	"github.com/binlogcache/binlogcache/hsserver"
 	"github.com/binlogcache/binlogcache/internal/config"
@@ -87,4 +90,79 @@ func (w hsWriter) translate(def *schema.Table, err error) error {
 		}
 	}
 	return err
+}
+
+// writes is the part of the status.
+func (d *daemon) writes() admin.Writes {
+	st := d.writer.Stats()
+	w := admin.Writes{AckTimeouts: st.Timeouts, FencedTables: st.Fenced}
+	for _, c := range st.Changes {
+		switch c.Outcome {
+		case writeback.OutcomeDone:
+			w.Done += c.N
+		case writeback.OutcomeRefused:
+			w.Refused += c.N
+		case writeback.OutcomeUncertain:
+			w.Uncertain += c.N
+		default:
+			w.Failed += c.N
+		}
+	}
+	return w
+}
+
+var (
+	descWrites       = desc("writes_total", "Writes by kind and by how they ended.", "kind", "outcome")
+	descGroups       = desc("write_groups_total", "Commits of grouped writes.")
+	descGrouped      = desc("write_grouped_total", "Writes in these commits.")
+	descTransactions = desc("write_transactions_total", "Commits of writes that first search their rows.")
+	descAlone        = desc("write_alone_total", "Writes that were taken out of their group because of a lock.")
+	descDeadlocks    = desc("write_deadlocks_total", "Deadlocks that the database reported to writes, tried again or not.")
+	descLockWaits    = desc("write_lock_waits_total", "Waits for locks of others that took too long.")
+	descAsked        = desc("write_position_queries_total", "Commits after which the database was asked for its position.")
+	descAckWait      = desc("write_ack_wait_seconds", "Time from the commit until it was applied.")
+	descAckTimeouts  = desc("write_ack_timeouts_total", "Commits that were answered before they were applied.")
+	descFenced       = desc("write_fenced_tables", "Tables that the database answers for until a commit is applied.")
+)
+
+// writerCollector turns the writer's counts into metrics.
+type writerCollector struct{ w *writeback.Writer }
+
+// Describe implements prometheus.Collector.
+func (writerCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descWrites, descGroups, descGrouped, descTransactions, descAlone, descDeadlocks, descLockWaits, descAsked, descAckWait,
+		descAckTimeouts, descFenced,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c writerCollector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	st := c.w.Stats()
+	for _, n := range st.Changes {
+		counter(descWrites, n.N, n.Kind, n.Outcome)
+	}
+	counter(descGroups, st.Groups)
+	counter(descGrouped, st.Grouped)
+	counter(descTransactions, st.Transactions)
+	counter(descAlone, st.Alone)
+	counter(descDeadlocks, st.Deadlocks)
+	counter(descLockWaits, st.LockWaits)
+	counter(descAsked, st.Asked)
+	counter(descAckTimeouts, st.Timeouts)
+	ch <- prometheus.MustNewConstMetric(descFenced, prometheus.GaugeValue, float64(st.Fenced))
+	buckets := map[float64]uint64{}
+	sum := uint64(0)
+	for i, n := range st.Waits {
+		sum += n
+		if i < len(st.WaitBounds) {
+			buckets[st.WaitBounds[i].Seconds()] = sum
+		}
+	}
+	ch <- prometheus.MustNewConstHistogram(descAckWait, sum, st.Waited.Seconds(), buckets)
 }
