@@ -90,9 +90,8 @@ type writer struct {
 	r *router.Router
 }
 
-func (w *writer) Change(ctx context.Context, c *schema.Change) (int, uint64, error) {
-	rows, id, err := w.w.Change(ctx, c)
-	return rows, id, w.after(ctx, c.Def, err)
+func (w *writer) Changes(ctx context.Context, changes []*schema.Change, answer func(i, rows int, id uint64, err error)) {
+	w.w.Changes(ctx, changes, func(i, rows int, id uint64, err error) { answer(i, rows, id, w.after(ctx, changes[i].Def, err)) })
 }
 
 func (w *writer) Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx hsserver.Tx) error) (int, error) {

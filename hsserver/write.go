@@ -13,9 +13,10 @@ import (
 // Writer changes rows. Its methods are called from many goroutines at once. Their errors are ErrChanged, *WriteError, and
 // others, which are answered as an unreachable database.
 type Writer interface {
-	// Change inserts a row, or changes the one row that has c.Key. rows is the number of rows inserted or found, id the
-	// AUTO_INCREMENT value that the server has made, 0 where it made none.
-	Change(ctx context.Context, c *schema.Change) (rows int, id uint64, err error)
+	// Changes inserts rows, or changes the one row each that has the Key, one after the other, and gives answer the result of
+	// each in their order: the number of rows inserted or found, and the AUTO_INCREMENT value that the server has made, 0
+	// where it made none. One that fails does not keep others from being made.
+	Changes(ctx context.Context, changes []*schema.Change, answer func(i, rows int, id uint64, err error))
 	// Transact runs fn in a transaction, again from its beginning when the server has undone it, and returns the number of
 	// rows that were changed: all that fn wanted, or none.
 	Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx Tx) error) (rows int, err error)
@@ -69,6 +70,9 @@ func (s *session) write(ix *openIndex, t *tokens, out []byte) []byte {
 		r.before = len(r.modify) > 1 && r.modify[1] == '?'
 		r.parseSet(t, len(ix.columnAt))
 	}
+	if s.addToBatch(ix) {
+		return out
+	}
 	r.detach()
 	s.park(func(ctx context.Context, out []byte) []byte {
 		out = s.writeParked(ctx, ix, out)
@@ -110,10 +114,15 @@ func (s *session) writeParked(ctx context.Context, ix *openIndex, out []byte) []
 		if def, f = s.definition(ctx, ix, err); f != "" {
 			return append(out, f...)
 		}
-		if s.req.kind == kindInsert {
-			out, err = s.insert(ctx, ix, def, out)
-		} else {
+		c := s.change(ix, def)
+		if c == nil {
 			out, err = s.modify(ctx, ix, def, out)
+		} else {
+			s.server.cfg.Writer.Changes(ctx, []*schema.Change{c}, func(_, rows int, id uint64, failure error) {
+				if err = failure; err == nil {
+					out = appendChanged(out, c, rows, id)
+				}
+			})
 		}
 		if err == nil {
 			return out
@@ -123,6 +132,11 @@ func (s *session) writeParked(ctx context.Context, ix *openIndex, out []byte) []
 			break
 		}
 	}
+	return s.writeFailed(ctx, ix, err, out)
+}
+
+// writeFailed appends the answer to a write that failed.
+func (s *session) writeFailed(ctx context.Context, ix *openIndex, err error, out []byte) []byte {
 	if w := (*WriteError)(nil); errors.As(err, &w) {
 		code := 1
 		if w.Request {
@@ -139,6 +153,46 @@ func (s *session) writeParked(ctx context.Context, ix *openIndex, out []byte) []
 	return append(out, failDatabase...)
 }
 
+// change makes the request's change where that is an insert, or of one row by a whole key; else it is nil. The values
+// are the request's own.
+func (s *session) change(ix *openIndex, def *schema.Table) *schema.Change {
+	r := &s.req
+	if ix.current(def) != "" {
+		return nil
+	}
+	if r.kind == kindInsert {
+		return &schema.Change{Kind: schema.ChangeInsert, Def: def, Set: s.set(ix)}
+	}
+	if r.before || r.hasIn || len(r.filters) > 0 || r.offset > 0 || r.op != schema.OpEQ {
+		return nil
+	}
+	index := &def.Indexes[ix.pos]
+	if !index.Unique || r.n != len(index.Parts) {
+		return nil
+	}
+	for i, p := range index.Parts {
+		if r.values[i] == nil && def.Columns[p.Column].Nullable || p.Prefix > 0 {
+			return nil
+		}
+	}
+	return &schema.Change{Kind: r.change, Def: def, Set: s.set(ix), Index: ix.pos, Key: r.values[:r.n]}
+}
+
+// appendChanged appends the answer to a change.
+func appendChanged(out []byte, c *schema.Change, rows int, id uint64) []byte {
+	out = append(out, done[:len(done)-1]...)
+	if c.Kind != schema.ChangeInsert {
+		out = strconv.AppendInt(append(out, '\t'), int64(rows), 10)
+		return append(out, '\n')
+	}
+	for i := range c.Def.Columns {
+		if c.Def.Columns[i].AutoIncrement {
+			out = strconv.AppendUint(append(out, '\t'), id, 10)
+		}
+	}
+	return append(out, '\n')
+}
+
 // set makes the assignments of the request: values belong to the opened columns in order.
 func (s *session) set(ix *openIndex) []schema.Assignment {
 	set := make([]schema.Assignment, len(s.req.set))
@@ -148,23 +202,7 @@ func (s *session) set(ix *openIndex) []schema.Assignment {
 	return set
 }
 
-func (s *session) insert(ctx context.Context, ix *openIndex, def *schema.Table, out []byte) ([]byte, error) {
-	if f := ix.current(def); f != "" {
-		return out, f
-	}
-	_, id, err := s.server.cfg.Writer.Change(ctx, &schema.Change{Kind: schema.ChangeInsert, Def: def, Set: s.set(ix)})
-	if err != nil {
-		return out, err
-	}
-	out = append(out, done[:len(done)-1]...)
-	for i := range def.Columns {
-		if def.Columns[i].AutoIncrement {
-			out = strconv.AppendUint(append(out, '\t'), id, 10)
-		}
-	}
-	return append(out, '\n'), nil
-}
-
+// modify changes the rows that the request finds, in a transaction.
 func (s *session) modify(ctx context.Context, ix *openIndex, def *schema.Table, out []byte) ([]byte, error) {
 	start := len(out)
 	if f := s.begin(ix, def, out, false); f != "" {
@@ -174,14 +212,9 @@ func (s *session) modify(ctx context.Context, ix *openIndex, def *schema.Table, 
 	c := &schema.Change{Kind: r.change, Def: def, Set: s.set(ix)}
 	rows := 0
 	var err error
-	switch {
-	case a.ended: // no rows
+	if a.ended { // no rows
 		a.out, out = nil, a.out
-	case !r.before && !r.hasIn && len(r.filters) == 0 && r.offset == 0 && r.op == schema.OpEQ && wholeKey(&s.search):
-		a.out, out = nil, a.out
-		c.Index, c.Key = ix.pos, s.search.Values
-		rows, _, err = s.server.cfg.Writer.Change(ctx, c)
-	default:
+	} else {
 		rows, err = s.server.cfg.Writer.Transact(ctx, def, r.change, func(tx Tx) error {
 			if f := s.begin(ix, def, out[:start], false); f != "" {
 				return f
@@ -199,20 +232,6 @@ func (s *session) modify(ctx context.Context, ix *openIndex, def *schema.Table, 
 	}
 	out = append(out[:start], "0\t1\t"...)
 	return append(strconv.AppendInt(out, int64(rows), 10), '\n'), nil
-}
-
-// wholeKey reports that the search is for one row: by all parts of a unique index, none of which is NULL.
-func wholeKey(search *schema.Search) bool {
-	ix := &search.Def.Indexes[search.Index]
-	if !ix.Unique || len(search.Values) != len(ix.Parts) {
-		return false
-	}
-	for i, p := range ix.Parts {
-		if search.Values[i] == nil && search.Def.Columns[p.Column].Nullable || p.Prefix > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // modifyFound changes the rows that the request finds, as a find does, in the transaction.

@@ -17,6 +17,8 @@ type noted struct {
 	err  error // of the next change
 	id   uint64
 	seen []string
+	// calls of Changes
+	calls int
 }
 
 func (n *noted) note(c *schema.Change, of string) {
@@ -37,13 +39,16 @@ func (n *noted) take() error {
 	return err
 }
 
-func (n *noted) Change(_ context.Context, c *schema.Change) (int, uint64, error) {
-	of := ""
-	for _, v := range c.Key {
-		of += c.Def.Indexes[c.Index].Name + "=" + string(v)
+func (n *noted) Changes(_ context.Context, changes []*schema.Change, answer func(i, rows int, id uint64, err error)) {
+	n.calls++
+	for i, c := range changes {
+		of := ""
+		for _, v := range c.Key {
+			of += c.Def.Indexes[c.Index].Name + "=" + string(v)
+		}
+		n.note(c, of)
+		answer(i, 1, n.id, n.take())
 	}
-	n.note(c, of)
-	return 1, n.id, n.take()
 }
 
 func (n *noted) Transact(_ context.Context, def *schema.Table, _ schema.ChangeKind, fn func(tx Tx) error) (int, error) {
@@ -141,6 +146,23 @@ func TestWrites(t *testing.T) {
 	} {
 		n.err = tc.err
 		c.expect("0\t=\t1\t2\t1\t0\tU\t2", tc.want)
+	}
+	// Several writes of one read are one call, up to whatever is none; answers keep their order.
+	n.calls, n.seen = 0, nil
+	c.out = nil
+	c.send("0\t+\t3\t1\ta\t1\n0\t+\t3\t1\n0\t=\t1\t1\t1\t0\tU\t8\n9\t+\t1\t1\n0\t=\t1\t1\t1\t0\t-\t\x00\t\x00\t4\r\n" +
+		"0\t=\t1\t3\n0\t+\t1\t4\n0\t=\t1\t5\t1\t0\tU?\t6\n0\t+\t1\t7\n0\t=\t1\t2")
+	if got, want := string(c.out), "0\t1\n2\t1\tklen\n0\t1\t1\n2\t1\tstmtnum\n0\t1\t1\n0\t3\t3\tcy\t\x00\n0\t1\n0\t3\t5\t\x00\t7\n0\t1\n"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	want := []string{"insert  (id=1,name=a,age=1)", "update PRIMARY=1 (id=8)", `subtract PRIMARY=1 (id=\N,name=\N,age=4)`, "insert  (id=4)", "update found 5 (id=6)", "update found 5 (id=6)", "insert  (id=7)"}
+	if !slices.Equal(n.seen, want) || n.calls != 5 {
+		t.Errorf("%d calls: %q\nwant %q", n.calls, n.seen, want)
+	}
+	c.out = nil
+	c.send("\n" + strings.Repeat("0\t+\t1\t4\n", 600))
+	if n.calls != 8 || len(c.out) != 4*600+len("0\t3\t2\tbob\t41\n") {
+		t.Errorf("%d calls, %d bytes", n.calls, len(c.out))
 	}
 	if st := c.sess.server.Stats(); st.Writes == 0 || st.Refused == 0 || st.Parked != 0 {
 		t.Errorf("%+v", st)

@@ -36,3 +36,36 @@ type Change struct {
 	Index int
 	Key   [][]byte
 }
+
+// For gives the same change for another definition of the table: by the names of columns and index. ok is false where one
+// of them is gone, or the index does not tell rows apart by the same columns.
+func (c *Change) For(def *Table) (out *Change, ok bool) {
+	own := *c
+	own.Def = def
+	own.Set = make([]Assignment, len(c.Set))
+	for i, a := range c.Set {
+		column := def.ColumnIndex(c.Def.Columns[a.Column].Name)
+		if column < 0 {
+			return nil, false
+		}
+		own.Set[i] = Assignment{Column: column, Value: a.Value}
+	}
+	if len(c.Key) == 0 {
+		return &own, true
+	}
+	was := &c.Def.Indexes[c.Index]
+	own.Index = def.IndexByName(was.Name)
+	if own.Index < 0 {
+		return nil, false
+	}
+	is := &def.Indexes[own.Index]
+	if !is.Unique || len(is.Parts) != len(was.Parts) {
+		return nil, false
+	}
+	for i, p := range is.Parts {
+		if p.Column < 0 || p.Prefix > 0 || def.Columns[p.Column].Name != c.Def.Columns[was.Parts[i].Column].Name {
+			return nil, false
+		}
+	}
+	return &own, true
+}

@@ -31,21 +31,33 @@ const (
 	singleTries = 5
 )
 
-// item is one change that waits for its commit.
-type item struct {
-	sql   []byte
-	key   uint64 // of the row
-	def   *schema.Table
+// unit is some changes of one caller, which are carried out in their order, as if one after the other.
+type unit struct {
+	items []*item
+	bytes int         // of their statements
 	taken atomic.Bool // by who carries it out, or by who gave it up
-	done  chan struct{}
-	// The answer, set before done is closed.
+	left  atomic.Int64
+	done  chan struct{} // closed when all have their answers
+}
+
+// item is one change.
+type item struct {
+	sql  []byte
+	key  uint64 // of the row
+	def  *schema.Table
+	unit *unit
+	// generated says that an insert makes its AUTO_INCREMENT value.
+	generated bool
+	// The answer, set before unit.done is closed.
 	rows, insertID uint64
 	err            error
 }
 
 func (it *item) finish(err error) {
 	it.err = err
-	close(it.done)
+	if it.unit.left.Add(-1) == 0 {
+		close(it.unit.done)
+	}
 }
 
 // lane commits changes of some rows in groups: what came while one group was being committed is the next. A row has one
@@ -54,43 +66,49 @@ func (it *item) finish(err error) {
 type lane struct {
 	w         *Writer
 	mu        sync.Mutex
-	queue     []*item
+	queue     []*unit
 	running   bool
 	contended map[uint64]time.Time
 }
 
-// submit carries a change out and waits for its answer.
-func (w *Writer) submit(ctx context.Context, it *item) error {
+// submit carries changes out and waits for their answers. The error, of which nothing was done, is for all of them.
+func (w *Writer) submit(ctx context.Context, u *unit) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.TimeLimit, ErrTimeLimit)
 	defer cancel()
-	l := &w.lanes[it.key%uint64(len(w.lanes))]
-	l.put(it)
+	u.done = make(chan struct{})
+	u.left.Store(int64(len(u.items)))
+	l := &w.lanes[u.items[0].key%uint64(len(w.lanes))]
+	l.put(u)
 	select {
-	case <-it.done:
-		return it.err
+	case <-u.done:
+		return nil
 	case <-ctx.Done():
-		if it.taken.CompareAndSwap(false, true) {
+		if u.taken.CompareAndSwap(false, true) {
 			return context.Cause(ctx)
 		}
 	}
 	// It is being carried out, which is bounded in time too: only its end can tell what became of it.
-	<-it.done
-	return it.err
+	<-u.done
+	return nil
 }
 
-// put gives a change to the lane, or past it when the row's lock was waited for lately.
-func (l *lane) put(it *item) {
+// put gives changes to the lane, or past it when the lock of one of the rows was waited for lately.
+func (l *lane) put(u *unit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if at, ok := l.contended[it.key]; ok {
-		if time.Since(at) < contendedTime {
-			it.taken.Store(true)
-			l.w.goAlone(it)
-			return
+	if len(l.contended) > 0 {
+		for _, it := range u.items {
+			if at, ok := l.contended[it.key]; !ok {
+				continue
+			} else if time.Since(at) < contendedTime {
+				u.taken.Store(true)
+				l.w.goAlone(u.items)
+				return
+			}
+			delete(l.contended, it.key)
 		}
-		delete(l.contended, it.key)
 	}
-	l.queue = append(l.queue, it)
+	l.queue = append(l.queue, u)
 	if !l.running {
 		l.running = true
 		l.w.wg.Go(l.run)
@@ -123,14 +141,14 @@ func (l *lane) take() []*item {
 	defer l.mu.Unlock()
 	var group []*item
 	size, n := 0, 0
-	for _, it := range l.queue {
-		if len(group) == maxGroup || len(group) > 0 && (size+len(it.sql) > maxGroupBytes || l.w.tooLong(size+len(it.sql)+len(group))) {
+	for _, u := range l.queue {
+		if len(group) > 0 && (len(group)+len(u.items) > maxGroup || size+u.bytes > maxGroupBytes || l.w.tooLong(size+u.bytes+len(group)+len(u.items))) {
 			break
 		}
 		n++
-		if it.taken.CompareAndSwap(false, true) {
-			group = append(group, it)
-			size += len(it.sql)
+		if u.taken.CompareAndSwap(false, true) {
+			group = append(group, u.items...)
+			size += u.bytes
 		}
 	}
 	l.queue = append(l.queue[:0], l.queue[n:]...)
@@ -146,8 +164,10 @@ func (l *lane) group(items []*item) {
 	w := l.w
 	for try := 0; len(items) > 0; try++ {
 		if try >= groupTries {
-			for _, it := range items {
-				w.goAlone(it)
+			for len(items) > 0 {
+				mine, others := ofUnit(items, items[0].unit)
+				w.goAlone(mine)
+				items = others
 			}
 			return
 		}
@@ -186,7 +206,26 @@ func (l *lane) group(items []*item) {
 	}
 }
 
-func (w *Writer) goAlone(it *item) { w.wg.Go(func() { w.alone(it) }) }
+// ofUnit sorts items by whether they are the unit's, in their order.
+func ofUnit(items []*item, u *unit) (mine, others []*item) {
+	for _, it := range items {
+		if it.unit == u {
+			mine = append(mine, it)
+		} else {
+			others = append(others, it)
+		}
+	}
+	return mine, others
+}
+
+// goAlone carries out changes of one unit, each by itself, beside the lane.
+func (w *Writer) goAlone(items []*item) {
+	w.wg.Go(func() {
+		for _, it := range items {
+			w.alone(it)
+		}
+	})
+}
 
 // pause waits a short time of random length, longer with each try.
 func pause(try int) { time.Sleep(time.Duration(rand.Int64N(int64(try) * int64(5*time.Millisecond)))) }
@@ -305,15 +344,19 @@ func (b *batch) failed(ctx context.Context, c *sqltext.Conn, executed int, singl
 		b.answer(all, uncertain(err))
 	default:
 		failing := b.rest[executed]
-		b.again = slices.Concat(b.done, b.rest[:executed], b.rest[executed+1:])
+		before, rest := slices.Concat(b.done, b.rest[:executed]), b.rest[executed+1:]
 		b.done = nil
 		if class != classLockWait {
 			failing.finish(refused(err))
+			b.again = slices.Concat(before, rest)
 			break
 		}
 		w.stats.lockWaits.Add(1)
 		b.l.avoid(failing.key)
-		w.goAlone(failing)
+		// The order of its caller's changes stays.
+		mine, others := ofUnit(slices.Concat(before, b.rest[executed:]), failing.unit)
+		b.again = others
+		w.goAlone(mine)
 	}
 	return false
 }

@@ -188,31 +188,81 @@ func (w *Writer) enter() bool {
 //
 // Errors are those of the package, *Refused, and the cause of ctx when that ended before the change had begun.
 func (w *Writer) Change(ctx context.Context, c *schema.Change) (rows int, id uint64, err error) {
-	if !w.enter() {
-		return 0, 0, ErrClosed
-	}
-	defer w.changes.Done()
-	began := time.Now()
-	rows, id, err = w.change(ctx, c)
-	w.finished(c.Def, c.Kind, began, err)
+	w.Changes(ctx, []*schema.Change{c}, func(_, n int, made uint64, failure error) { rows, id, err = n, made, failure })
 	return rows, id, err
 }
 
-func (w *Writer) change(ctx context.Context, c *schema.Change) (rows int, id uint64, err error) {
-	it := &item{def: c.Def, done: make(chan struct{})}
-	generated := false
+// Changes carries several changes out as Change does, one after the other, but commits as many of them together as it can.
+// Each has its own result, which answer gets in their order; one that fails does not keep others from being made.
+func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer func(i, rows int, id uint64, err error)) {
+	began := time.Now()
+	finish := func(i, rows int, id uint64, err error) {
+		w.finished(changes[i].Def, changes[i].Kind, began, err)
+		answer(i, rows, id, err)
+	}
+	if !w.enter() {
+		for i := range changes {
+			finish(i, 0, 0, ErrClosed)
+		}
+		return
+	}
+	defer w.changes.Done()
+	u := &unit{}
+	flush := func(next int) {
+		if len(u.items) == 0 {
+			return
+		}
+		err := w.submit(ctx, u)
+		for k, it := range u.items {
+			i := next - len(u.items) + k
+			switch {
+			case err != nil:
+				finish(i, 0, 0, err)
+			case it.err != nil:
+				finish(i, 0, 0, it.err)
+			case it.generated:
+				finish(i, int(it.rows), it.insertID, nil)
+			default:
+				finish(i, int(it.rows), 0, nil)
+			}
+		}
+		u = &unit{}
+	}
+	for i, c := range changes {
+		it, err := w.prepare(c)
+		if err != nil || it == nil {
+			flush(i)
+			rows := 0
+			if err == nil {
+				rows, err = w.transact(ctx, c.Def, func(tx *Tx) error { return tx.changeByKey(c) })
+			}
+			finish(i, rows, 0, err)
+			continue
+		}
+		if len(u.items) == maxGroup || u.bytes+len(it.sql) > maxGroupBytes {
+			flush(i)
+		}
+		it.unit = u
+		u.items = append(u.items, it)
+		u.bytes += len(it.sql)
+	}
+	flush(len(changes))
+}
+
+// prepare makes the statement of a change; nil where it takes a transaction.
+func (w *Writer) prepare(c *schema.Change) (*item, error) {
+	it := &item{def: c.Def}
 	if c.Kind == schema.ChangeInsert {
-		it.sql, generated = appendInsert(nil, c)
+		it.sql, it.generated = appendInsert(nil, c)
 		it.key = w.insertKey(c)
 	} else {
 		where, ok := dbreader.AppendOne(nil, c.Def, c.Index, c.Key)
 		sql, changes, err := appendChange(nil, c, where)
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
 		if !ok || !changes {
-			rows, err = w.transact(ctx, c.Def, func(tx *Tx) error { return tx.changeByKey(c) })
-			return rows, 0, err
+			return nil, nil
 		}
 		it.sql = sql
 		it.key = w.hash(c.Def, where)
@@ -221,15 +271,9 @@ func (w *Writer) change(ctx context.Context, c *schema.Change) (rows int, id uin
 		}
 	}
 	if w.tooLong(len(it.sql)) {
-		return 0, 0, ErrTooLarge
+		return nil, ErrTooLarge
 	}
-	if err := w.submit(ctx, it); err != nil {
-		return 0, 0, err
-	}
-	if generated {
-		id = it.insertID
-	}
-	return int(it.rows), id, nil
+	return it, nil
 }
 
 // tooLong reports that the server does not take a statement of that length.

@@ -21,7 +21,9 @@ func TestChange(t *testing.T) {
 		child := f.table("c", "id INT PRIMARY KEY, pid INT, FOREIGN KEY (pid) REFERENCES p (id)")
 		tiny := f.table("tiny", "id TINYINT AUTO_INCREMENT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".tiny VALUES (127, 1)")
-		id := func(n string) string { return "SELECT CONCAT_WS('|',id,n,s,u,d,HEX(b)) FROM " + f.schema + ".t WHERE id=" + n }
+		id := func(n string) string {
+			return "SELECT CONCAT_WS('|',id,n,s,u,d,HEX(b)) FROM " + f.schema + ".t WHERE id=" + n
+		}
 		for _, step := range []struct {
 			change *schema.Change
 			rows   int
@@ -258,5 +260,60 @@ func TestDeadlocks(t *testing.T) {
 			t.Errorf("only %d of 80 came through", done)
 		}
 		f.want("SELECT GROUP_CONCAT(n ORDER BY id) FROM "+f.schema+".t", strings.Join([]string{fmt.Sprint(done), fmt.Sprint(done), fmt.Sprint(done), fmt.Sprint(done)}, ","))
+	})
+}
+
+// TestChanges: changes of one caller are carried out in their order, also where that order matters, something fails, or a
+// lock has to be waited for; and in few commits.
+func TestChanges(t *testing.T) {
+	each(t, writeback.Config{LockWait: 2 * time.Second}, func(t *testing.T, f *fixture) {
+		parent := f.table("p", "id INT PRIMARY KEY")
+		child := f.table("c", "id INT PRIMARY KEY, pid INT, FOREIGN KEY (pid) REFERENCES p (id)")
+		f.exec("INSERT INTO " + f.schema + ".p VALUES (1000)")
+		run := func(all []*schema.Change) string {
+			var got []string
+			f.w.Changes(t.Context(), all, func(i, rows int, _ uint64, err error) {
+				if i != len(got) {
+					t.Errorf("answer %d came as number %d", i, len(got))
+				}
+				got = append(got, fmt.Sprint(rows, outcome(err)))
+			})
+			return strings.Join(got, " ")
+		}
+		var all []*schema.Change
+		var want []string
+		for n := range 100 {
+			id := fmt.Sprint(n)
+			all = append(all, insert(parent, id), insert(child, id, id), insert(child, id, id), change(schema.ChangeUpdate, child, id, "x"),
+				change(schema.ChangeDelete, parent, id, ""))
+			want = append(want, "1", "1", "0121", "01366", "0152")
+		}
+		if got := run(all); got != strings.Join(want, " ") {
+			t.Errorf("got  %s\nwant %s", got, strings.Join(want, " "))
+		}
+		if st := f.w.Stats(); st.Groups > 20 || st.Grouped != 200 {
+			t.Errorf("%d groups of %d", st.Groups, st.Grouped)
+		}
+		tx, err := f.db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("UPDATE " + f.schema + ".p SET id = id + 0 WHERE id = 50"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("DELETE FROM " + f.schema + ".p WHERE id = 1000"); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(1500 * time.Millisecond)
+			_ = tx.Rollback()
+		}()
+		// The second waits for the lock; the third needs what the second does.
+		got := run([]*schema.Change{
+			change(schema.ChangeDelete, child, "1", ""), change(schema.ChangeDelete, parent, "1000", ""), insert(parent, "1000"), insert(child, "1000", "1000"), change(schema.ChangeDelete, parent, "1", ""),
+		})
+		if got != "1 1 1 1 1" {
+			t.Errorf("around a lock: %s", got)
+		}
 	})
 }

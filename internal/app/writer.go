@@ -50,10 +50,9 @@ var (
 	_ hsserver.Tx     = (*writeback.Tx)(nil)
 )
 
-// Change implements hsserver.Writer.
-func (w hsWriter) Change(ctx context.Context, c *schema.Change) (rows int, id uint64, err error) {
-	rows, id, err = w.writer.Change(ctx, c)
-	return rows, id, w.translate(c.Def, err)
+// Changes implements hsserver.Writer.
+func (w hsWriter) Changes(ctx context.Context, changes []*schema.Change, answer func(i, rows int, id uint64, err error)) {
+	w.writer.Changes(ctx, changes, func(i, rows int, id uint64, err error) { answer(i, rows, id, w.translate(changes[i].Def, err)) })
 }
 
 // Transact implements hsserver.Writer.
