@@ -23,7 +23,7 @@ SOCKET=$(cat "$DIR/db/socket-path")
 PID=$(cat "$DIR/db/pid")
 PLUGIN=mysql_native_password
 [ "$FLAVOR" = mariadb ] || PLUGIN=caching_sha2_password
-"$DIR/db/bin/sql" <<SQL
+"$DIR/db/bin/sql" --socket="$SOCKET" --user=root <<SQL
 CREATE USER b@'%' IDENTIFIED WITH $PLUGIN; GRANT ALL ON *.* TO b@'%';
 CREATE DATABASE bench; USE bench;
 CREATE TABLE user (id INT PRIMARY KEY AUTO_INCREMENT, uname VARCHAR(64), email VARCHAR(128), add_time DATETIME);

@@ -70,9 +70,33 @@ func isZero(v []byte) bool {
 	return err == nil && f > -0.5 && f < 0.5 // it is rounded
 }
 
-// appendChange appends the statement of an update or delete of the one row that the WHERE clause finds. changes is false
-// when there is nothing to change.
-func appendChange(dst []byte, c *schema.Change, where []byte) (out []byte, changes bool, err error) {
+// keeps reports that an assignment gives a column the value that it has, as part of the key by which the row is found.
+// Clients set all columns that they have opened, and the servers take a longer way when the column that they search by
+// is set. It is certain for whole numbers spelled in the same way; equal texts may stand for other spellings.
+func keeps(def *schema.Table, index int, key [][]byte, a schema.Assignment) bool {
+	if index < 0 || def.Columns[a.Column].Kind != schema.KindInt {
+		return false
+	}
+	for i, p := range def.Indexes[index].Parts {
+		if p.Column == a.Column {
+			return i < len(key) && key[i] != nil && isWhole(a.Value) && string(key[i]) == string(a.Value)
+		}
+	}
+	return false
+}
+
+func isWhole(v []byte) bool {
+	for i, b := range v {
+		if (b < '0' || b > '9') && (b != '-' || i > 0) {
+			return false
+		}
+	}
+	return len(v) > 0 && len(v) < 19 // else it may be out of range
+}
+
+// appendChange appends the statement of an update or delete of the one row that the WHERE clause finds, by that key.
+// changes is false when there is nothing to change.
+func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][]byte) (out []byte, changes bool, err error) {
 	if c.Kind == schema.ChangeDelete {
 		dst = append(dst, "DELETE FROM "...)
 		dst = appendTable(dst, c.Def)
@@ -87,6 +111,9 @@ func appendChange(dst []byte, c *schema.Change, where []byte) (out []byte, chang
 	for i, a := range c.Set {
 		column := &c.Def.Columns[a.Column]
 		if !lastOnly(c.Set, i) || a.Value == nil && c.Kind != schema.ChangeUpdate {
+			continue
+		}
+		if c.Kind == schema.ChangeUpdate && keeps(c.Def, index, key, a) {
 			continue
 		}
 		dst = append(dst, sep...)

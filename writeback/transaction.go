@@ -55,8 +55,9 @@ func (tx *Tx) Change(c *schema.Change, row rowcodec.Row) error {
 	if !namesRows(tx.def) {
 		return fmt.Errorf("%s: %w", tx.def.FullName(), ErrNoKey)
 	}
-	tx.where = appendRow(tx.where[:0], tx.def, rowKey(tx.def, row))
-	sql, changes, err := appendChange(nil, c, tx.where)
+	key := rowKey(tx.def, row)
+	tx.where = appendRow(tx.where[:0], tx.def, key)
+	sql, changes, err := appendChange(nil, c, tx.where, tx.def.Key, key)
 	if err != nil {
 		return err
 	}

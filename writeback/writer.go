@@ -257,7 +257,7 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 		it.key = w.insertKey(c)
 	} else {
 		where, ok := dbreader.AppendOne(nil, c.Def, c.Index, c.Key)
-		sql, changes, err := appendChange(nil, c, where)
+		sql, changes, err := appendChange(nil, c, where, c.Index, c.Key)
 		if err != nil {
 			return nil, err
 		}

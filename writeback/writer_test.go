@@ -60,6 +60,13 @@ func TestChange(t *testing.T) {
 			{&schema.Change{Kind: schema.ChangeAdd, Def: def, Key: [][]byte{[]byte("1")}, Set: []schema.Assignment{{Column: 4, Value: []byte("1")}}}, 0, 0, "nonumber", "", ""},
 			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("1")}}, 1, 0, "", id("1"), "1|0"},
 			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Index: def.IndexByName("u"), Key: [][]byte{[]byte("9")}, Set: []schema.Assignment{{Column: 1, Value: []byte("1")}, {Column: 1, Value: []byte("6")}}}, 1, 0, "", id("2"), "2|6|a'b\\|9|2024-01-02 03:04:05|00FF27"},
+			// The key as a value: what it has, in the same spelling or another, and another one.
+			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("1")}, Set: set("1", "9")}, 1, 0, "", id("1"), "1|9"},
+			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("1")}, Set: set("1")}, 1, 0, "", id("1"), "1|9"},
+			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("999")}, Set: set("999")}, 0, 0, "", "", ""},
+			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("1")}, Set: set("01", "8")}, 1, 0, "", id("1"), "1|8"},
+			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("1")}, Set: set("4", "8")}, 1, 0, "", id("4"), "4|8"},
+			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("4")}, Set: set("1", "0")}, 1, 0, "", id("1"), "1|0"},
 			{change(schema.ChangeDelete, def, "2", ""), 1, 0, "", "SELECT COUNT(*) FROM " + f.schema + ".t", "3"},
 			{change(schema.ChangeDelete, def, "2", ""), 0, 0, "", "", ""},
 			{insert(def, "70", "1", strings.Repeat("x", 80<<20)), 0, 0, "toolarge", "", ""},
