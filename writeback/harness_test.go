@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
@@ -38,9 +39,9 @@ func newFixture(t *testing.T, s testmysql.Server, cfg writeback.Config) *fixture
 }
 
 // table makes a table and describes it.
-func (f *fixture) table(name, columns string) *schema.Table {
+func (f *fixture) table(name, columns string, options ...string) *schema.Table {
 	f.t.Helper()
-	f.exec("CREATE TABLE " + f.schema + "." + name + " (" + columns + ")")
+	f.exec("CREATE TABLE " + f.schema + "." + name + " (" + columns + ") " + strings.Join(options, " "))
 	c, err := sqltext.Dial(f.t.Context(), f.source)
 	if err != nil {
 		f.t.Fatal(err)

@@ -53,6 +53,20 @@ type item struct {
 	err            error
 }
 
+// transactional reports that the table's engine undoes what is rolled back. Changes of others can't be in a group, which
+// may have to be begun again.
+func (it *item) transactional() bool {
+	return strings.EqualFold(it.def.Engine, "InnoDB") || strings.EqualFold(it.def.Engine, "RocksDB")
+}
+
+// madeID is the AUTO_INCREMENT value that the server has made, or 0.
+func (it *item) madeID() uint64 {
+	if it.err != nil || !it.generated {
+		return 0
+	}
+	return it.insertID
+}
+
 func (it *item) finish(err error) {
 	it.err = err
 	if it.unit.left.Add(-1) == 0 {
@@ -71,7 +85,7 @@ type lane struct {
 	contended map[uint64]time.Time
 }
 
-// submit carries changes out and waits for their answers. The error, of which nothing was done, is for all of them.
+// submit carries changes out and waits for their answers. An error is that of all of them.
 func (w *Writer) submit(ctx context.Context, u *unit) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.TimeLimit, ErrTimeLimit)
 	defer cancel()
@@ -86,6 +100,9 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 		if u.taken.CompareAndSwap(false, true) {
 			return context.Cause(ctx)
 		}
+	}
+	if !errors.Is(context.Cause(ctx), ErrTimeLimit) {
+		return uncertain(context.Cause(ctx)) // the caller does not want to know
 	}
 	// It is being carried out, which is bounded in time too: only its end can tell what became of it.
 	<-u.done

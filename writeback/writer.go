@@ -11,9 +11,11 @@ package writeback
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,7 +135,7 @@ func (w *Writer) connect(source *sqltext.Config, lockWait time.Duration) *sqltex
 		}
 		for _, sql := range []string{
 			"SET sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = " + seconds +
-				", lock_wait_timeout = " + seconds,
+				", lock_wait_timeout = " + seconds + ", completion_type = 0",
 			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		} {
 			if err := c.Exec(ctx, sql); err != nil {
@@ -220,10 +222,8 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 				finish(i, 0, 0, err)
 			case it.err != nil:
 				finish(i, 0, 0, it.err)
-			case it.generated:
-				finish(i, int(it.rows), it.insertID, nil)
 			default:
-				finish(i, int(it.rows), 0, nil)
+				finish(i, int(it.rows), it.madeID(), nil)
 			}
 		}
 		u = &unit{}
@@ -239,6 +239,14 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 			finish(i, rows, 0, err)
 			continue
 		}
+		if !it.transactional() {
+			flush(i)
+			it.unit = &unit{done: make(chan struct{})}
+			it.unit.left.Store(1)
+			w.alone(it)
+			finish(i, int(it.rows), it.madeID(), it.err)
+			continue
+		}
 		if len(u.items) == maxGroup || u.bytes+len(it.sql) > maxGroupBytes {
 			flush(i)
 		}
@@ -251,6 +259,9 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 
 // prepare makes the statement of a change; nil where it takes a transaction.
 func (w *Writer) prepare(c *schema.Change) (*item, error) {
+	if err := checkSchema(c.Def); err != nil {
+		return nil, err
+	}
 	it := &item{def: c.Def}
 	if c.Kind == schema.ChangeInsert {
 		it.sql, it.generated = appendInsert(nil, c)
@@ -274,6 +285,15 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 		return nil, ErrTooLarge
 	}
 	return it, nil
+}
+
+// checkSchema keeps changes from the server's own tables: its accounts are no business of a client that reads rows.
+func checkSchema(def *schema.Table) error {
+	switch strings.ToLower(def.Schema) {
+	case "mysql", "sys", "information_schema", "performance_schema":
+		return fmt.Errorf("%s belongs to the server: %w", def.FullName(), ErrReadOnly)
+	}
+	return nil
 }
 
 // tooLong reports that the server does not take a statement of that length.
@@ -328,7 +348,9 @@ func (w *Writer) Transact(ctx context.Context, def *schema.Table, kind schema.Ch
 	}
 	defer w.changes.Done()
 	began := time.Now()
-	rows, err = w.transact(ctx, def, fn)
+	if err = checkSchema(def); err == nil {
+		rows, err = w.transact(ctx, def, fn)
+	}
 	w.finished(def, kind, began, err)
 	return rows, err
 }

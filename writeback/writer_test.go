@@ -324,3 +324,67 @@ func TestChanges(t *testing.T) {
 		}
 	})
 }
+
+// TestEngineWithoutTransactions: what can't be undone is not done twice, whatever else is under way.
+func TestEngineWithoutTransactions(t *testing.T) {
+	each(t, writeback.Config{Lanes: 1}, func(t *testing.T, f *fixture) {
+		def := f.table("m", "id INT AUTO_INCREMENT PRIMARY KEY, n INT", "ENGINE=MyISAM")
+		other := f.table("t", "id INT PRIMARY KEY, n INT")
+		f.exec("INSERT INTO " + f.schema + ".m VALUES (1,0)")
+		f.exec("CREATE TRIGGER " + f.schema + ".guard BEFORE INSERT ON " + f.schema + ".t FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no', MYSQL_ERRNO = 31000")
+		var wg sync.WaitGroup
+		for c := range 20 {
+			wg.Go(func() {
+				f.w.Changes(t.Context(), []*schema.Change{change(schema.ChangeAdd, def, "1", "1"), insert(other, fmt.Sprint(c), "1"), change(schema.ChangeAdd, def, "1", "1")}, func(i, rows int, _ uint64, err error) {
+					if want := map[bool]string{true: "31000"}[i == 1]; outcome(err) != want || rows != 1-i%2 {
+						t.Errorf("%d rows, %v", rows, err)
+					}
+				})
+			})
+		}
+		wg.Wait()
+		f.want("SELECT n FROM "+f.schema+".m", "40")
+		if _, id, err := f.w.Change(t.Context(), insert(def, "NULL", "1")); id != 2 || err != nil {
+			t.Errorf("id %d, %v", id, err)
+		}
+		system := *other
+		system.Schema, system.Name = "mysql", "user"
+		if _, _, err := f.w.Change(t.Context(), insert(&system, "1", "1")); outcome(err) != "readonly" {
+			t.Errorf("a system table: %v", err)
+		}
+	})
+}
+
+// TestClose: changes that wait are not waited for without end, and later ones are refused.
+func TestClose(t *testing.T) {
+	each(t, writeback.Config{Lanes: 1, LockWait: 20 * time.Second}, func(t *testing.T, f *fixture) {
+		def := f.table("t", "id INT PRIMARY KEY, n INT")
+		f.exec("INSERT INTO " + f.schema + ".t VALUES (1,0)")
+		tx, err := f.db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.Exec("UPDATE " + f.schema + ".t SET n = 5 WHERE id = 1"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, _, err := f.w.Change(ctx, change(schema.ChangeAdd, def, "1", "1")); outcome(err) != "uncertain" {
+				t.Errorf("got %v", err)
+			}
+		})
+		time.Sleep(1500 * time.Millisecond) // it waits by itself
+		cancel()
+		wg.Wait()
+		began := time.Now()
+		f.w.Close()
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("Close took %v", d)
+		}
+		if _, _, err := f.w.Change(t.Context(), change(schema.ChangeAdd, def, "1", "1")); outcome(err) != "closed" {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
