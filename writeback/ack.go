@@ -16,16 +16,17 @@ type mark struct {
 	gtids string
 	known bool   // gtids is all
 	epoch uint64 // of Applied, at the commit
+	on    *server
 }
 
 // mark gives the mark of a commit: its own transaction where the server told it, else everything that the server has
 // executed. A change that changed nothing has no transaction, but it has seen those of others, which our readers need not
 // have seen yet.
-func (w *Writer) mark(ctx context.Context, c *sqltext.Conn, gtid string, committed bool) mark {
+func (w *Writer) mark(ctx context.Context, on *server, c *sqltext.Conn, gtid string, committed bool) mark {
 	if !committed || w.cfg.Applied == nil {
 		return mark{}
 	}
-	m := mark{gtids: gtid, known: true, epoch: w.cfg.Applied.Epoch()}
+	m := mark{gtids: gtid, known: true, epoch: w.cfg.Applied.Epoch(), on: on}
 	if gtid != "" {
 		return m
 	}
@@ -51,14 +52,14 @@ func executed(ctx context.Context, c *sqltext.Conn) (gtids string, err error) {
 }
 
 // acknowledge returns when what until stands for has been applied, or when that takes too long: then readers of the tables
-// are answered by the database until it has been.
-func (w *Writer) acknowledge(until mark, tables []*schema.Table) {
+// are answered by the database until it has been. The error is that of a commit on a server that is not the one any more.
+func (w *Writer) acknowledge(until mark, tables []*schema.Table) error {
 	if w.cfg.Applied == nil {
-		return
+		return nil
 	}
 	if !until.known {
 		w.fenceUncertain(tables)
-		return
+		return nil
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(w.ctx, w.cfg.AckTimeout)
@@ -66,12 +67,17 @@ func (w *Writer) acknowledge(until mark, tables []*schema.Table) {
 	cancel()
 	w.stats.waitedFor(time.Since(began))
 	if err == nil {
-		return
+		return nil
+	}
+	if w.server.Load() != until.on {
+		w.fenceUncertain(tables)
+		return uncertain(errTurned)
 	}
 	w.stats.timeouts.Add(1)
 	w.late.log(w.log, slog.LevelWarn, "commit not applied in time: the database answers for the table until it is",
 		"table", tables[0].FullName(), "waited", time.Since(began).Round(time.Millisecond).String(), "err", err)
 	w.fence(until, tables)
+	return nil
 }
 
 // fences are the tables whose readers are kept from memory.
@@ -186,10 +192,11 @@ func (w *Writer) passed(gtids string, unknown bool, epoch uint64) bool {
 }
 
 func (w *Writer) executedNow(ctx context.Context) (string, error) {
-	c, err := w.single.Get(ctx)
+	s := w.server.Load()
+	c, err := s.get(ctx, s.single)
 	if err != nil {
 		return "", err
 	}
-	defer w.single.Put(c)
+	defer s.single.Put(c)
 	return executed(ctx, c)
 }

@@ -207,3 +207,51 @@ func TestTrouble(t *testing.T) {
 		})
 	}
 }
+
+// TestUse: a Writer without a server refuses, and turns to one, and from it to another. What was under way on the first is
+// not answered with success.
+func TestUse(t *testing.T) {
+	for _, s := range testmysql.Servers(t) {
+		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
+			follower := &follower{asked: make(chan string, 100), applied: make(chan struct{})}
+			f := newFixture(t, s, writeback.Config{})
+			def := f.table("t", "id INT PRIMARY KEY, n INT")
+			f.exec("INSERT INTO " + f.schema + ".t VALUES (1,0)")
+			w := writeback.New(nil, writeback.Config{Applied: follower, AckTimeout: 500 * time.Millisecond})
+			defer w.Close()
+			if _, _, err := w.Change(t.Context(), change(schema.ChangeAdd, def, "1", "1")); outcome(err) != "unavailable" {
+				t.Errorf("without a server: %v", err)
+			}
+			if _, err := w.Transact(t.Context(), def, schema.ChangeDelete, func(*writeback.Tx) error { return nil }); outcome(err) != "unavailable" {
+				t.Errorf("without a server: %v", err)
+			}
+			w.Use(f.source)
+			if _, _, err := w.Change(t.Context(), change(schema.ChangeAdd, def, "1", "1")); err != nil {
+				t.Error(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { w.Use(f.source) })
+			if _, _, err := w.Change(t.Context(), change(schema.ChangeAdd, def, "1", "1")); outcome(err) != "uncertain" {
+				t.Errorf("not applied when the Writer turned away: %v", err)
+			}
+			tx, err := f.db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			if _, err := tx.Exec("UPDATE " + f.schema + ".t SET n = 5 WHERE id = 1"); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(200*time.Millisecond, func() { w.Use(f.source) })
+			if _, _, err := w.Change(t.Context(), change(schema.ChangeAdd, def, "1", "1")); outcome(err) != "uncertain" {
+				t.Errorf("waiting for a lock when the Writer turned away: %v", err)
+			}
+			time.AfterFunc(200*time.Millisecond, func() { w.Use(f.source) })
+			if _, err := w.Transact(t.Context(), def, schema.ChangeDelete, func(tx *writeback.Tx) error {
+				return takeAll(tx, &schema.Search{Def: def, Values: [][]byte{[]byte("1")}}, &schema.Change{Kind: schema.ChangeDelete, Def: def})
+			}); outcome(err) != "unavailable" {
+				t.Errorf("waiting for a lock when the Writer turned away: %v", err)
+			}
+		})
+	}
+}

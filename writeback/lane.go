@@ -191,8 +191,9 @@ func (l *lane) group(items []*item) {
 		if try > 0 {
 			pause(try)
 		}
-		ctx, cancel := context.WithTimeoutCause(w.ctx, w.cfg.TimeLimit, ErrTimeLimit)
-		c, err := w.groups.Get(ctx)
+		server := w.server.Load()
+		ctx, cancel := w.limit(server)
+		c, err := server.get(ctx, server.groups)
 		if err != nil {
 			cancel()
 			for _, it := range items {
@@ -202,17 +203,17 @@ func (l *lane) group(items []*item) {
 		}
 		b := batch{w: w, l: l, rest: items}
 		b.run(ctx, c)
-		until := w.mark(ctx, c, b.gtid, len(b.done) > 0)
-		w.groups.Put(c)
+		until := w.mark(ctx, server, c, b.gtid, len(b.done) > 0)
+		server.groups.Put(c)
 		cancel()
 		if len(b.done) > 0 {
 			w.stats.groups.Add(1)
 			w.stats.grouped.Add(uint64(len(b.done)))
 			done := b.done
 			w.wg.Go(func() {
-				w.acknowledge(until, tablesOf(done))
+				err := w.acknowledge(until, tablesOf(done))
 				for _, it := range done {
-					it.finish(nil)
+					it.finish(err)
 				}
 			})
 		}
@@ -394,22 +395,22 @@ func rollback(ctx context.Context, c *sqltext.Conn) {
 // alone carries out one change by itself, as a statement that commits.
 func (w *Writer) alone(it *item) {
 	w.stats.alone.Add(1)
-	ctx, cancel := context.WithTimeoutCause(w.ctx, w.cfg.TimeLimit, ErrTimeLimit)
+	server := w.server.Load()
+	ctx, cancel := w.limit(server)
 	defer cancel()
 	for try := 1; ; try++ {
-		c, err := w.single.Get(ctx)
+		c, err := server.get(ctx, server.single)
 		if err != nil {
 			it.finish(unavailable(err))
 			return
 		}
 		var r sqltext.Changed
 		err = c.ExecAll(ctx, string(it.sql), func(_ int, got sqltext.Changed) { r = got })
-		until := w.mark(ctx, c, r.GTID, err == nil)
-		w.single.Put(c)
+		until := w.mark(ctx, server, c, r.GTID, err == nil)
+		server.single.Put(c)
 		if err == nil {
 			it.rows, it.insertID = r.Rows, r.InsertID
-			w.acknowledge(until, []*schema.Table{it.def})
-			it.finish(nil)
+			it.finish(w.acknowledge(until, []*schema.Table{it.def}))
 			return
 		}
 		if sqltext.ServerCode(err) == codeDeadlock && try < singleTries {

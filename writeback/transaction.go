@@ -106,8 +106,12 @@ func (tx *Tx) flush() error {
 func (w *Writer) transact(ctx context.Context, def *schema.Table, fn func(tx *Tx) error) (rows int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.TimeLimit, ErrTimeLimit)
 	defer cancel()
+	server := w.server.Load()
+	ctx, turn := context.WithCancelCause(ctx)
+	defer turn(nil)
+	defer context.AfterFunc(server.ctx, func() { turn(context.Cause(server.ctx)) })()
 	for try := 1; ; try++ {
-		rows, err = w.transactOnce(ctx, def, fn)
+		rows, err = w.transactOnce(ctx, server, def, fn)
 		if err != nil && sqltext.ServerCode(err) == codeDeadlock {
 			w.stats.deadlocks.Add(1)
 			if try < singleTries {
@@ -119,8 +123,8 @@ func (w *Writer) transact(ctx context.Context, def *schema.Table, fn func(tx *Tx
 	}
 }
 
-func (w *Writer) transactOnce(ctx context.Context, def *schema.Table, fn func(tx *Tx) error) (rows int, err error) {
-	c, err := w.single.Get(ctx)
+func (w *Writer) transactOnce(ctx context.Context, server *server, def *schema.Table, fn func(tx *Tx) error) (rows int, err error) {
+	c, err := server.get(ctx, server.single)
 	if err != nil {
 		return 0, unavailable(err)
 	}
@@ -129,7 +133,7 @@ func (w *Writer) transactOnce(ctx context.Context, def *schema.Table, fn func(tx
 		if !ended {
 			c.Close() // fn panicked
 		}
-		w.single.Put(c)
+		server.single.Put(c)
 	}()
 	tx := &Tx{w: w, ctx: ctx, c: c, def: def}
 	err = c.Exec(ctx, "BEGIN")
@@ -155,7 +159,9 @@ func (w *Writer) transactOnce(ctx context.Context, def *schema.Table, fn func(tx
 		return 0, unavailable(err)
 	}
 	w.stats.transactions.Add(1)
-	w.acknowledge(w.mark(ctx, c, gtid, true), []*schema.Table{def})
+	if err := w.acknowledge(w.mark(ctx, server, c, gtid, true), []*schema.Table{def}); err != nil {
+		return 0, err
+	}
 	return tx.rows, nil
 }
 
@@ -165,6 +171,8 @@ func undone(err error) error {
 	switch {
 	case errors.Is(err, ErrTimeLimit):
 		return err
+	case errors.Is(err, errTurned):
+		return unavailable(err)
 	case sqltext.IsConnectionError(err), errors.Is(err, sqltext.ErrMalformed), errors.Is(err, sqltext.ErrUnsent):
 		return unavailable(err)
 	case code != 0:

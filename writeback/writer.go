@@ -11,6 +11,7 @@ package writeback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -73,8 +74,7 @@ type Writer struct {
 	cfg    Config
 	log    *slog.Logger
 	seed   maphash.Seed
-	groups *sqltext.Pool // for lanes
-	single *sqltext.Pool // for what is not in a group
+	server atomic.Pointer[server]
 	lanes  []lane
 	stats  stats
 
@@ -91,7 +91,8 @@ type Writer struct {
 	refusals, troubles, late throttle // of log lines
 }
 
-// New makes a Writer. It opens connections when they are needed.
+// New makes a Writer. It opens connections when they are needed. With a nil source everything fails with ErrUnavailable
+// until Use.
 func New(source *sqltext.Config, c Config) *Writer {
 	setDefault(&c.LockWait, DefaultLockWait)
 	setDefault(&c.TimeLimit, DefaultTimeLimit)
@@ -107,8 +108,7 @@ func New(source *sqltext.Config, c Config) *Writer {
 	for i := range w.lanes {
 		w.lanes[i].w = w
 	}
-	w.groups = sqltext.NewPool(w.connect(source, groupLockWait), c.Lanes, c.Logger)
-	w.single = sqltext.NewPool(w.connect(source, c.LockWait), c.Connections, c.Logger)
+	w.server.Store(w.connect(source))
 	return w
 }
 
@@ -118,11 +118,61 @@ func setDefault[T ~int | ~int64](v *T, def T) {
 	}
 }
 
-// connect makes a configuration of connections that change rows.
+// server is what is written to until the Writer turns to another one.
+type server struct {
+	groups *sqltext.Pool // for lanes; nil where there is no server yet
+	single *sqltext.Pool // for what is not in a group
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+var (
+	errNoServer = errors.New("no server is known yet")
+	errTurned   = errors.New("another server is written to from now on")
+)
+
+// Use turns to another server, or to another way to the same. Changes that are under way on the first one fail: what that
+// one still commits need not be on the other.
+func (w *Writer) Use(source *sqltext.Config) {
+	w.server.Swap(w.connect(source)).end(errTurned)
+}
+
+func (w *Writer) connect(source *sqltext.Config) *server {
+	s := new(server)
+	s.ctx, s.cancel = context.WithCancelCause(w.ctx)
+	if source != nil {
+		s.groups = sqltext.NewPool(w.configure(source, groupLockWait), w.cfg.Lanes, w.log)
+		s.single = sqltext.NewPool(w.configure(source, w.cfg.LockWait), w.cfg.Connections, w.log)
+	}
+	return s
+}
+
+func (s *server) end(cause error) {
+	s.cancel(cause)
+	if s.groups != nil {
+		s.groups.Close()
+		s.single.Close()
+	}
+}
+
+// limit bounds what is done on the server by the Writer's limit, the end of the Writer, and its turn to another server.
+func (w *Writer) limit(s *server) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(s.ctx, w.cfg.TimeLimit, ErrTimeLimit)
+}
+
+// get gives a connection of a pool of the server.
+func (s *server) get(ctx context.Context, pool *sqltext.Pool) (*sqltext.Conn, error) {
+	if pool == nil {
+		return nil, errNoServer
+	}
+	return pool.Get(ctx)
+}
+
+// configure makes a configuration of connections that change rows.
 //
 // The mode is strict, so that no value is stored as another one without an error; zero dates are allowed, which clients of
 // the plugin have stored. READ COMMITTED locks the rows that are changed, and no gaps between them.
-func (w *Writer) connect(source *sqltext.Config, lockWait time.Duration) *sqltext.Config {
+func (w *Writer) configure(source *sqltext.Config, lockWait time.Duration) *sqltext.Config {
 	own := *source
 	own.Changes = true
 	before := own.Init
@@ -170,8 +220,7 @@ func (w *Writer) Close() {
 	w.changes.Wait()
 	w.cancel() // nobody waits for fences
 	w.wg.Wait()
-	w.groups.Close()
-	w.single.Close()
+	w.server.Load().end(ErrClosed)
 }
 
 // enter begins a change, which ends with w.changes.Done; false after Close.
