@@ -33,8 +33,10 @@ func TestClientLibraries(t *testing.T) {
 				{"php executeUpdate", "hsw", "P\t3\t@\tuser\t\tname,n\n3\t=\t1\t4\t1\t0\tU\tdon\t31\n", "0\t1\n0\t1\t1\n"},
 				{"php executeSingle +?", "hsw", "P\t3\t@\tuser\t\tn\n3\t=\t1\t4\t1\t0\t+?\t5\n", "0\t1\n0\t1\t31\n"},
 				{"php executeDelete", "hsw", "P\t3\t@\tuser\t\t\n3\t=\t1\t4\t1\t0\tD\n3\t=\t1\t4\t1\t0\tD\n", "0\t1\n0\t1\t1\n0\t1\t0\n"},
-				{"php executeMulti of writes", "hsw", "P\t3\t@\tuser\t\tid,name\n3\t+\t2\t10\tx\n3\t+\t2\t10\ty\n3\t=\t1\t10\t1\t0\tU\t10\tz\n3\t=\t1\t10\n3\t=\t1\t10\t1\t0\tD\n",
-					"0\t1\n0\t1\t0\n1\t1\t121\n0\t1\t1\n0\t2\t10\tz\n0\t1\t1\n"},
+				{
+					"php executeMulti of writes", "hsw", "P\t3\t@\tuser\t\tid,name\n3\t+\t2\t10\tx\n3\t+\t2\t10\ty\n3\t=\t1\t10\t1\t0\tU\t10\tz\n3\t=\t1\t10\n3\t=\t1\t10\t1\t0\tD\n",
+					"0\t1\n0\t1\t0\n1\t1\t121\n0\t1\t1\n0\t2\t10\tz\n0\t1\t1\n",
+				},
 				// handlersocketi: a filter token always, limit and offset always, also behind inserts.
 				{"handlersocketi find", "hsr", "P\t0\t@\tuser\tPRIMARY\tid,name\t\n0\t=\t1\t1\t1\t0\n", "0\t1\n0\t2\t1\tann\n"},
 				{"handlersocketi insert", "hsw", "P\t0\t@\tuser\tPRIMARY\tid,name\t\n0\t+\t2\t11\teve\t0\t0\n0\t+\t2\t11\teve\t0\t0\n", "0\t1\n0\t1\t0\n1\t1\t121\n"},

@@ -2,7 +2,6 @@ package writeback_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -203,7 +202,7 @@ func TestTrouble(t *testing.T) {
 			s.Start()
 			add("")
 			f.want("SELECT n FROM "+f.schema+".t", "4")
-			t.Log(fmt.Sprintf("%+v", w.Stats()))
+			t.Logf("%+v", w.Stats())
 		})
 	}
 }
