@@ -302,14 +302,20 @@ func TestDialogues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Run(s.Flavor+"/"+dir, func(t *testing.T) {
-				t.Parallel() // most of the time goes into making tables
-				secret := map[string]string{}
-				if dir == "auth" {
-					secret = map[string]string{"hsr": "s3cret", "hsw": "wr-s3cret"}
-				}
-				playAll(t, s, all, secret)
-			})
+			secret, parts := map[string]string{}, 3
+			if dir == "auth" {
+				secret, parts = map[string]string{"hsr": "s3cret", "hsw": "wr-s3cret"}, 1
+			}
+			for part := range parts {
+				t.Run(fmt.Sprintf("%s/%s/%d", s.Flavor, dir, part), func(t *testing.T) {
+					t.Parallel() // most of the time goes into making tables
+					var mine []*dialogue.Dialogue
+					for i := part; i < len(all); i += parts {
+						mine = append(mine, all[i])
+					}
+					playAll(t, s, mine, secret)
+				})
+			}
 		}
 	}
 }
@@ -327,13 +333,13 @@ func playAll(t *testing.T, s testmysql.Server, all []*dialogue.Dialogue, secret 
 			}
 			prepared := false
 			for _, w := range []where{byDatabase, byMemory} {
+				if !reads && w == byDatabase {
+					continue // memory has no part in writing
+				}
 				dial := func(ctx context.Context, kind string) (net.Conn, error) {
 					return new(net.Dialer).DialContext(ctx, "tcp", f.ports[w][kind].Addr().String())
 				}
 				for _, mode := range []dialogue.Mode{dialogue.Whole, dialogue.Bytewise, dialogue.Pipelined} {
-					if !reads && w == byDatabase && mode != dialogue.Whole {
-						continue // memory has no part in writing
-					}
 					p := dialogue.Player{DB: f.db, Schema: f.schema, Dial: dial, Settle: f.settle, Mode: mode, Prepared: prepared}
 					if err := p.Play(t.Context(), d); err != nil {
 						t.Errorf("answered by %s: %v", w, err)
@@ -345,7 +351,7 @@ func playAll(t *testing.T, s testmysql.Server, all []*dialogue.Dialogue, secret 
 	}
 	plain, cached := f.counts[byDatabase].Counts(), f.counts[byMemory].Counts()
 	t.Logf("%d played, %d of which write; searches answered: without memory %+v, with memory %+v", len(all), wrote, plain, cached)
-	if plain.Memory > 0 || cached.Memory < 4*cached.Database || len(secret) == 0 && wrote < 40 {
+	if plain.Memory > 0 || cached.Memory < 4*cached.Database || len(secret) == 0 && wrote < 10 {
 		t.Error("that is not what was to be tested")
 	}
 }
