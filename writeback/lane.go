@@ -91,8 +91,7 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	defer cancel()
 	u.done = make(chan struct{})
 	u.left.Store(int64(len(u.items)))
-	l := &w.lanes[u.items[0].key%uint64(len(w.lanes))]
-	l.put(u)
+	w.laneOf(u.items[0].key).put(u)
 	select {
 	case <-u.done:
 		return nil
@@ -108,6 +107,8 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	<-u.done
 	return nil
 }
+
+func (w *Writer) laneOf(key uint64) *lane { return &w.lanes[key%uint64(len(w.lanes))] }
 
 // put gives changes to the lane, or past it when the lock of one of the rows was waited for lately.
 func (l *lane) put(u *unit) {
@@ -417,6 +418,9 @@ func (w *Writer) alone(it *item) {
 			w.stats.deadlocks.Add(1)
 			pause(try)
 			continue
+		}
+		if sqltext.ServerCode(err) == codeLockWait {
+			w.laneOf(it.unit.items[0].key).avoid(it.key) // for as long as the lock is held
 		}
 		it.finish(w.failure(err, []*schema.Table{it.def}))
 		return
