@@ -74,15 +74,46 @@ func (it *item) finish(err error) {
 	}
 }
 
+// contended are the rows whose locks were waited for lately.
+type contended struct {
+	n    atomic.Int64 // of rows; there are none most of the time
+	mu   sync.Mutex
+	rows map[uint64]time.Time
+}
+
+func (c *contended) add(key uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rows == nil || len(c.rows) >= maxContended {
+		c.rows = map[uint64]time.Time{}
+	}
+	c.rows[key] = time.Now()
+	c.n.Store(int64(len(c.rows)))
+}
+
+func (c *contended) has(key uint64) bool {
+	if c.n.Load() == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.rows[key]
+	if ok && time.Since(at) >= contendedTime {
+		delete(c.rows, key)
+		c.n.Store(int64(len(c.rows)))
+		return false
+	}
+	return ok
+}
+
 // lane commits changes of some rows in groups: what came while one group was being committed is the next. A row has one
 // lane, so that lanes do not wait for each other's locks, and its changes are carried out in the order in which they came,
 // but for those that had to be tried again.
 type lane struct {
-	w         *Writer
-	mu        sync.Mutex
-	queue     []*unit
-	running   bool
-	contended map[uint64]time.Time
+	w       *Writer
+	mu      sync.Mutex
+	queue   []*unit
+	running bool
 }
 
 // submit carries changes out and waits for their answers. An error is that of all of them.
@@ -91,7 +122,7 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	defer cancel()
 	u.done = make(chan struct{})
 	u.left.Store(int64(len(u.items)))
-	w.laneOf(u.items[0].key).put(u)
+	w.lanes[u.items[0].key%uint64(len(w.lanes))].put(u)
 	select {
 	case <-u.done:
 		return nil
@@ -108,38 +139,22 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	return nil
 }
 
-func (w *Writer) laneOf(key uint64) *lane { return &w.lanes[key%uint64(len(w.lanes))] }
-
 // put gives changes to the lane, or past it when the lock of one of the rows was waited for lately.
 func (l *lane) put(u *unit) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.contended) > 0 {
-		for _, it := range u.items {
-			if at, ok := l.contended[it.key]; !ok {
-				continue
-			} else if time.Since(at) < contendedTime {
-				u.taken.Store(true)
-				l.w.goAlone(u.items)
-				return
-			}
-			delete(l.contended, it.key)
+	for _, it := range u.items {
+		if l.w.contended.has(it.key) {
+			u.taken.Store(true)
+			l.w.goAlone(u.items)
+			return
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.queue = append(l.queue, u)
 	if !l.running {
 		l.running = true
 		l.w.wg.Go(l.run)
 	}
-}
-
-func (l *lane) avoid(key uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.contended == nil || len(l.contended) >= maxContended {
-		l.contended = map[uint64]time.Time{}
-	}
-	l.contended[key] = time.Now()
 }
 
 // run carries out groups until nothing waits.
@@ -202,7 +217,7 @@ func (l *lane) group(items []*item) {
 			}
 			return
 		}
-		b := batch{w: w, l: l, rest: items}
+		b := batch{w: w, rest: items}
 		b.run(ctx, c)
 		until := w.mark(ctx, server, c, b.gtid, len(b.done) > 0)
 		server.groups.Put(c)
@@ -267,7 +282,6 @@ func tablesOf(items []*item) []*schema.Table {
 // tried again; or has its answer, or goes its own way.
 type batch struct {
 	w          *Writer
-	l          *lane
 	done, rest []*item
 	again      []*item
 	deadlock   bool
@@ -371,7 +385,7 @@ func (b *batch) failed(ctx context.Context, c *sqltext.Conn, executed int, singl
 			break
 		}
 		w.stats.lockWaits.Add(1)
-		b.l.avoid(failing.key)
+		w.contended.add(failing.key)
 		// The order of its caller's changes stays.
 		mine, others := ofUnit(slices.Concat(before, b.rest[executed:]), failing.unit)
 		b.again = others
@@ -420,7 +434,7 @@ func (w *Writer) alone(it *item) {
 			continue
 		}
 		if sqltext.ServerCode(err) == codeLockWait {
-			w.laneOf(it.unit.items[0].key).avoid(it.key) // for as long as the lock is held
+			w.contended.add(it.key) // for as long as the lock is held
 		}
 		it.finish(w.failure(err, []*schema.Table{it.def}))
 		return

@@ -76,7 +76,10 @@ type Writer struct {
 	seed   maphash.Seed
 	server atomic.Pointer[server]
 	lanes  []lane
-	stats  stats
+
+	contended contended
+
+	stats stats
 
 	maxPacket atomic.Int64 // the server's max_allowed_packet; 0 before the first connection
 
