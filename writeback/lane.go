@@ -106,9 +106,8 @@ func (c *contended) has(key uint64) bool {
 	return ok
 }
 
-// lane commits changes of some rows in groups: what came while one group was being committed is the next. A row has one
-// lane, so that lanes do not wait for each other's locks, and its changes are carried out in the order in which they came,
-// but for those that had to be tried again.
+// lane commits changes in groups: what came while one group was being committed is the next. Where there is so much to do
+// that several lanes work, each has rows of its own, so that they do not wait for each other's locks.
 type lane struct {
 	w       *Writer
 	mu      sync.Mutex
@@ -122,7 +121,7 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	defer cancel()
 	u.done = make(chan struct{})
 	u.left.Store(int64(len(u.items)))
-	w.lanes[u.items[0].key%uint64(len(w.lanes))].put(u)
+	w.laneFor(u).put(u)
 	select {
 	case <-u.done:
 		return nil
@@ -139,6 +138,15 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	return nil
 }
 
+// laneFor chooses a lane: the first, as long as one group can hold what waits, since few large commits cost the server
+// least; else by the row.
+func (w *Writer) laneFor(u *unit) *lane {
+	if w.waiting.Load() < maxGroup {
+		return &w.lanes[0]
+	}
+	return &w.lanes[u.items[0].key%uint64(len(w.lanes))]
+}
+
 // put gives changes to the lane, or past it when the lock of one of the rows was waited for lately.
 func (l *lane) put(u *unit) {
 	for _, it := range u.items {
@@ -151,6 +159,7 @@ func (l *lane) put(u *unit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, u)
+	l.w.waiting.Add(int64(len(u.items)))
 	if !l.running {
 		l.running = true
 		l.w.wg.Go(l.run)
@@ -179,6 +188,7 @@ func (l *lane) take() []*item {
 			break
 		}
 		n++
+		l.w.waiting.Add(-int64(len(u.items)))
 		if u.taken.CompareAndSwap(false, true) {
 			group = append(group, u.items...)
 			size += u.bytes

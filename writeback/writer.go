@@ -76,6 +76,8 @@ type Writer struct {
 	seed   maphash.Seed
 	server atomic.Pointer[server]
 	lanes  []lane
+	// waiting is the number of changes in the queues of all lanes.
+	waiting atomic.Int64
 
 	contended contended
 
