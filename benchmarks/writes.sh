@@ -1,7 +1,8 @@
 #!/bin/bash
 # writes.sh [mariadb|mysql] [rounds]
 # Durable updates of random rows (sync_binlog=1, innodb_flush_log_at_trx_commit=1): SQL with autocommit over 50
-# connections, beside HandlerSocket through binlogcache with 50 and with 400 connections, in turn. Prints the table of
+# connections, beside HandlerSocket through binlogcache with 50 and with 400 connections, and with 50 that
+# keep 8 requests in flight, in turn. Prints the table of
 # abrun: CPU is that of the database. Everything it starts it ends; its data goes to a temporary folder.
 set -euo pipefail
 FLAVOR=${1:-mariadb} ROUNDS=${2:-5}
@@ -44,6 +45,7 @@ cat >"$DIR/spec" <<SPEC
 SQL autocommit, 50 connections | $LOAD -proto my -op update -addr unix:$SOCKET -conns 50 -sql "UPDATE user SET uname=CONCAT('name_',NOW(6)), email='x@example.com', add_time=NOW() WHERE id=?"
 HandlerSocket, 50 connections | $LOAD -proto hs -op update -addr unix:$DIR/hsw -conns 50
 HandlerSocket, 400 connections | $LOAD -proto hs -op update -addr unix:$DIR/hsw -conns 400
+HandlerSocket, 50 connections, 8 pipelined | $LOAD -proto hs -op update -addr unix:$DIR/hsw -conns 50 -depth 8
 SPEC
 "$DIR/abrun" -rounds "$ROUNDS" -ratio ops_s,cpu_s_per_mop "$DIR/spec"
 curl -s "http://127.0.0.1:$((PORT + 1))/metrics" | grep -E '^binlogcache_write(s_total.*(done|uncertain)|_groups|_grouped|_ack_wait_seconds_(sum|count)|_ack_timeouts)' | grep -v ' 0$'
