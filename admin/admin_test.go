@@ -39,6 +39,7 @@ func sample() *reporter {
 			SnapshotDoneRows: 9, SnapshotTotalRows: 9,
 		}},
 		Reads:  Reads{HandlerSocket: ReadCounts{Memory: 7, Database: 1}, Memcached: ReadCounts{Memory: 4}},
+		Writes: Writes{Done: 5, Refused: 1, Failed: 2, Uncertain: 3, AckTimeouts: 4, FencedTables: 1},
 		Memory: Memory{Limit: 1 << 30, Used: 1100},
 		Verification: VerificationStatus{
 			Rows: 99, Differences: map[string]uint64{"extra": 1}, Mended: 1, Passes: 3, LastPass: &pass,
@@ -106,7 +107,8 @@ func TestStatusNames(t *testing.T) {
 		`"source":{"address":"127.0.0.1:3306","candidates":["127.0.0.1:3306"],"connected":true,"failovers":0,"flavor":"mysql","version":"8.4.6"},` +
 		`"tables":[{"index_bytes":100,"mode":"full","name":"app.user","reason":"","row_bytes":1000,"rows":10,` +
 		`"snapshot_done_rows":9,"snapshot_total_rows":9,"state":"live"}],"uptime_s":61,` +
-		`"verification":{"differences":{"extra":1},"last_pass":"2026-01-02T03:04:05Z","mended":1,"passes":3,"rows":99},"version":"v1.2.3"}`
+		`"verification":{"differences":{"extra":1},"last_pass":"2026-01-02T03:04:05Z","mended":1,"passes":3,"rows":99},"version":"v1.2.3",` +
+		`"writes":{"ack_timeouts":4,"done":5,"failed":2,"fenced_tables":1,"refused":1,"uncertain":3}}`
 	resp, body := get(t, newServer(t, sample()).URL+"/api/v1/status")
 	if got := resp.Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("type %q", got)

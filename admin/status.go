@@ -19,6 +19,7 @@ type Status struct {
 	Lag     Lag           `json:"lag"`
 	Tables  []TableStatus `json:"tables"`
 	Reads   Reads         `json:"reads"`
+	Writes  Writes        `json:"writes"`
 	Memory  Memory        `json:"memory"`
 	// Verification is what comparing cache and database has come to.
 	Verification VerificationStatus `json:"verification"`
@@ -108,6 +109,20 @@ type ItemsStatus struct {
 	Limit int64 `json:"limit"`
 	// Evictions counts items that had to go before their time.
 	Evictions uint64 `json:"evictions"`
+}
+
+// Writes counts the writes since the start.
+type Writes struct {
+	Done uint64 `json:"done"`
+	// Refused are those that the database refused, Failed all others of which nothing was done.
+	Refused uint64 `json:"refused"`
+	Failed  uint64 `json:"failed"`
+	// Uncertain are those whose commit was lost sight of.
+	Uncertain uint64 `json:"uncertain"`
+	// AckTimeouts are commits that were answered before they were applied.
+	AckTimeouts uint64 `json:"ack_timeouts"`
+	// FencedTables are tables that the database answers for at present because of that.
+	FencedTables int `json:"fenced_tables"`
 }
 
 // Memory is the budget, in bytes.

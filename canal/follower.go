@@ -3,6 +3,7 @@ package canal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -477,16 +478,52 @@ func (f *Follower) Position() Position { return f.pos.position() }
 // all others are known not to. gtids has the server's own form, a set on MySQL, a list of domain-server-number on MariaDB.
 // Other errors than that of a malformed text are ErrStopped and the cause of ctx.
 func (f *Follower) WaitApplied(ctx context.Context, gtids string) error {
-	flavor := schema.FlavorMariaDB
-	if strings.Contains(gtids, ":") {
-		flavor = schema.FlavorMySQL
-	}
 	if strings.TrimSpace(gtids) == "" {
 		return nil
 	}
-	set, err := parseGTIDs(flavor, gtids)
+	set, err := parseGTIDs(flavorOf(gtids), gtids)
 	if err != nil {
 		return err
 	}
 	return f.pos.waitSet(ctx, set)
+}
+
+// MergeGTIDs gives the text that names all transactions that a or b names, in the form that WaitApplied takes.
+func MergeGTIDs(a, b string) (string, error) {
+	switch {
+	case a == "":
+		return b, nil
+	case b == "":
+		return a, nil
+	}
+	var sets [2]gtidSet
+	for i, text := range []string{a, b} {
+		var err error
+		if sets[i], err = parseGTIDs(flavorOf(text), text); err != nil {
+			return "", err
+		}
+	}
+	if sets[0].my != nil && sets[1].my != nil {
+		if err := sets[0].my.Update(b); err != nil {
+			return "", fmt.Errorf("GTID set %.100q: %w", b, err)
+		}
+		return sets[0].String(), nil
+	}
+	if sets[0].maria == nil || sets[1].maria == nil {
+		return "", fmt.Errorf("GTIDs %.100q and %.100q are of two flavors", a, b)
+	}
+	for domain, g := range sets[1].maria.Sets {
+		if have := sets[0].maria.Sets[domain]; have == nil || have.SequenceNumber < g.SequenceNumber {
+			sets[0].maria.Sets[domain] = g
+		}
+	}
+	return sets[0].String(), nil
+}
+
+// flavorOf tells whose form a text of GTIDs has.
+func flavorOf(gtids string) string {
+	if strings.Contains(gtids, ":") {
+		return schema.FlavorMySQL
+	}
+	return schema.FlavorMariaDB
 }

@@ -234,3 +234,38 @@ func BenchmarkCommit(b *testing.B) {
 		b.Error(tr.position().GTID)
 	}
 }
+
+func TestMergeGTIDs(t *testing.T) {
+	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+	for _, tc := range []struct{ a, b, want string }{
+		{"", "", ""},
+		{"", "0-1-5", "0-1-5"},
+		{a + ":1-5", "", a + ":1-5"},
+		{a + ":1-5", a + ":6", a + ":1-6"},
+		{a + ":1-5", a + ":9", a + ":1-5:9"},
+		{a + ":7:tag:3", a + ":tag:4", a + ":7:tag:3-4"},
+		{a + ":7", b + ":1", a + ":7," + b + ":1"},
+		{"0-1-5", "0-2-9", "0-2-9"},
+		{"0-1-50", "0-1-9", "0-1-50"},
+		{"0-1-5", "1-1-3", "0-1-5,1-1-3"},
+	} {
+		got, err := MergeGTIDs(tc.a, tc.b)
+		same := got == tc.want
+		if !same && err == nil && tc.want != "" { // sets have no order
+			one, _ := parseGTIDs(flavorOf(got), got)
+			other, _ := parseGTIDs(flavorOf(tc.want), tc.want)
+			same = one.containsAll(other) && other.containsAll(one)
+		}
+		if err != nil || !same {
+			t.Errorf("%q and %q: %q, %v; want %q", tc.a, tc.b, got, err, tc.want)
+		}
+	}
+	for _, bad := range []string{"nonsense", "0-1", a + ":x"} {
+		if got, err := MergeGTIDs(bad, "0-1-5"); err == nil {
+			t.Errorf("%q: %q", bad, got)
+		}
+	}
+	if got, err := MergeGTIDs(a+":1", "0-1-5"); err == nil {
+		t.Errorf("of two flavors: %q", got)
+	}
+}

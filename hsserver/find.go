@@ -19,7 +19,7 @@ func (s *session) exec(id uint32, t *tokens, out []byte) []byte {
 		return append(out, f...)
 	}
 	if r.kind != kindFind || len(r.modify) > 0 {
-		return append(out, s.write(r)...)
+		return s.write(ix, t, out)
 	}
 	s.count.finds.Add(1)
 	out, outcome := s.findInMemory(ix, out, true)
@@ -45,29 +45,6 @@ func (s *session) parkFind(ix *openIndex, outcome outcome) {
 		s.shrink()
 		return out
 	})
-}
-
-// write refuses a request that changes rows.
-func (s *session) write(r *request) failure {
-	s.count.refused.Add(1)
-	switch {
-	case r.kind == kindSQL:
-		return failNotThere
-	case !s.server.cfg.Writable:
-		return failReadOnly
-	case r.kind == kindFind && !modification(r.modify):
-		return failModify
-	}
-	return failNotThere
-}
-
-// modification reports that a token is one; only its first character counts.
-func modification(tok []byte) bool {
-	switch first(tok) {
-	case 'U', 'D', '+', '-':
-		return true
-	}
-	return false
 }
 
 // answer collects the rows of a find.
@@ -279,16 +256,9 @@ func (s *session) findInDatabase(ctx context.Context, ix *openIndex, out []byte)
 	start := len(out)
 	var err error
 	for range maxTries {
-		def := ix.t.Def()
-		if def == nil || err != nil {
-			var f failure
-			switch def, f = s.find(ctx, ix); f {
-			case "":
-			case failTable:
-				return append(out, failID...)
-			default:
-				return append(out, f...)
-			}
+		def, f := s.definition(ctx, ix, err)
+		if f != "" {
+			return append(out, f...)
 		}
 		if f := s.begin(ix, def, out, false); f != "" {
 			return append(out, f...)
@@ -312,6 +282,19 @@ func (s *session) findInDatabase(ctx context.Context, ix *openIndex, out []byte)
 		s.server.warn("find can't be answered", s.conn, err, "table", ix.schema+"."+ix.table)
 	}
 	return append(out, failDatabase...)
+}
+
+// definition gives the definition of an open index's table, asking for it where it is not known or err says that it is
+// out of date.
+func (s *session) definition(ctx context.Context, ix *openIndex, err error) (*schema.Table, failure) {
+	if def := ix.t.Def(); def != nil && err == nil {
+		return def, ""
+	}
+	def, f := s.find(ctx, ix)
+	if f == failTable {
+		f = failID
+	}
+	return def, f
 }
 
 func (s *session) searchDatabase(ctx context.Context) error {

@@ -25,6 +25,7 @@ func FuzzSession(f *testing.F) {
 		}
 	}
 	f.Add([]byte("A\t1\tx\nP\t0\tapp\tuser\tkname\tid,name,age\tage,name\n0\t>\t1\ta\t9\t0\tW\t<=\t0\t50\n0\t=\t1\ta\t9\t0\t@\t0\t2\tbob\tann\n"), uint16(20), true)
+	f.Add([]byte("A\t1\tx\nP\t0\tapp\tuser\tPRIMARY\tid,name,age\tage\n0\t+\t3\t9\tx\t1\n0\t>=\t1\t1\t9\t0\tF\t<\t0\t50\t+?\t\x00\t\x00\t3\n0\t=\t1\t2\t1\t0\tU\t2\tb\x01I\n"), uint16(30), true)
 	m := users(f)
 	// The recordings' names reach the tables too.
 	for _, name := range []string{"t1", "item", "kv"} {
@@ -33,7 +34,7 @@ func FuzzSession(f *testing.F) {
 		m.load(f, def, "1,one,5", `2,two,\N`, "3,x\x05y,7")
 	}
 	f.Fuzz(func(t *testing.T, in []byte, cut uint16, writable bool) {
-		s := New(Config{Reader: m, Writable: writable, Secret: map[bool]string{true: "x"}[writable]})
+		s := New(Config{Reader: m, Writer: &noted{m: m}, Writable: writable, Secret: map[bool]string{true: "x"}[writable]})
 		whole, cuts, bytewise := newTalk(t, s), newTalk(t, s), newTalk(t, s)
 		cuts.limit = 64 // leaves Serve in the middle of a pipeline
 		whole.send(string(in))

@@ -16,6 +16,12 @@ type request struct {
 	filters       []filter
 	modify        []byte // empty: it only finds
 
+	// What a write sets, in the order of the opened columns.
+	set     [][]byte
+	missing bool // an insert has fewer values than it says
+	change  schema.ChangeKind
+	before  bool // the rows as they were before are wanted
+
 	detached []byte // the memory of values that had to outlive the input
 }
 
@@ -41,12 +47,21 @@ type filter struct {
 func (r *request) parse(t *tokens, ix *openIndex) failure {
 	r.kind, r.op = operator(t.next())
 	n := t.number()
-	if n > maxKeyValues {
-		return failManyValues
-	}
-	r.n = int(n)
-	for i := range r.n {
-		r.values[i] = t.value()
+	r.set, r.missing = r.set[:0], false
+	if r.kind == kindInsert {
+		if n > maxInsertValues {
+			return failManyValues
+		}
+		r.n = 0
+		r.parseInsert(t, int(n), len(ix.columnAt))
+	} else {
+		if n > maxKeyValues {
+			return failManyValues
+		}
+		r.n = int(n)
+		for i := range r.n {
+			r.values[i] = t.value()
+		}
 	}
 	r.limit = max(t.number(), 1)
 	r.offset = t.number()
@@ -59,10 +74,30 @@ func (r *request) parse(t *tokens, ix *openIndex) failure {
 	switch {
 	case r.kind == kindUnknown:
 		return failOperator
-	case r.n == 0:
+	case n == 0:
 		return failNoValues
 	}
 	return ""
+}
+
+// parseInsert reads the n values of an insert; those beyond the opened columns don't count.
+func (r *request) parseInsert(t *tokens, n, columns int) {
+	for range n {
+		if !t.more() {
+			r.missing = true
+			return
+		}
+		if v := t.value(); len(r.set) < columns {
+			r.set = append(r.set, v)
+		}
+	}
+}
+
+// parseSet reads the values of a modification.
+func (r *request) parseSet(t *tokens, columns int) {
+	for t.more() && len(r.set) < columns {
+		r.set = append(r.set, t.value())
+	}
 }
 
 func operator(tok []byte) (requestKind, schema.Op) {
@@ -138,6 +173,9 @@ func (r *request) detach() {
 	for i := range r.filters {
 		size += len(r.filters[i].value)
 	}
+	for _, v := range r.set {
+		size += len(v)
+	}
 	if cap(r.detached) < size || cap(r.detached) > maxKeptRequest {
 		r.detached = make([]byte, 0, size)
 	}
@@ -158,6 +196,9 @@ func (r *request) detach() {
 	for i := range r.filters {
 		keep(&r.filters[i].value)
 	}
+	for i := range r.set {
+		keep(&r.set[i])
+	}
 	r.detached = buf
 }
 
@@ -170,6 +211,7 @@ func (r *request) shrink() {
 	clear(r.values[:])
 	clear(r.in[:cap(r.in)])
 	clear(r.filters[:cap(r.filters)])
+	clear(r.set[:cap(r.set)])
 	r.modify = nil
 	if cap(r.in) > maxKeptRequest/16 {
 		r.in = nil

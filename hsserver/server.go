@@ -12,6 +12,8 @@ import (
 // Config describes one port of the protocol.
 type Config struct {
 	Reader Reader
+	// Writer carries out writes of a writable port; nil refuses them.
+	Writer Writer
 	// Secret is what clients have to show before they may open and use indexes; empty lets everybody in.
 	Secret string
 	// Writable is true on the write port.
@@ -52,8 +54,8 @@ func (s *Server) NewSession(c netserver.Conn) netserver.Session {
 
 // Stats are the counts since the start.
 type Stats struct {
-	// Opens, Finds and Auths are the requests carried out, by kind; Finds includes those that found nothing.
-	Opens, Finds, Auths uint64
+	// Opens, Finds, Writes and Auths are the requests carried out, by kind, those that found nothing or failed included.
+	Opens, Finds, Writes, Auths uint64
 	// Rows is the number of rows in the answers to finds.
 	Rows uint64
 	// Parked is the number of finds that left the connection's loop: for the database, or because they were long.
@@ -70,8 +72,8 @@ type Stats struct {
 const counterStripes = 16
 
 type counters struct {
-	opens, finds, auths, rows, parked, refused, unauthorized, failures atomic.Uint64
-	_                                                                  [64]byte
+	opens, finds, writes, auths, rows, parked, refused, unauthorized, failures atomic.Uint64
+	_                                                                          [64]byte
 }
 
 // Stats adds the counters up.
@@ -81,6 +83,7 @@ func (s *Server) Stats() Stats {
 		c := &s.counters[i]
 		t.Opens += c.opens.Load()
 		t.Finds += c.finds.Load()
+		t.Writes += c.writes.Load()
 		t.Auths += c.auths.Load()
 		t.Rows += c.rows.Load()
 		t.Parked += c.parked.Load()

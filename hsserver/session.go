@@ -31,6 +31,9 @@ type session struct {
 	emit       func(row rowcodec.Row, version uint64) bool // emitRow, bound once
 	emitStored func(row rowcodec.Row) bool
 	next       func() bool // nextInValue, bound once
+
+	batch batch
+	text  []byte // an answer on its way into the batch
 }
 
 var errLineTooLong = errors.New("request line is too long")
@@ -49,6 +52,9 @@ func (s *session) Serve(in []byte) (int, error) {
 			break
 		}
 		s.scanned = 0
+		if len(s.batch.writes) > 0 && (n < 0 || n > s.lineBytes || s.batch.full() || !mayJoin(in[pos:pos+n])) {
+			break
+		}
 		if n < 0 || n > s.lineBytes {
 			s.count.failures.Add(1)
 			s.conn.SetOut(append(out, failLine...))
@@ -59,9 +65,19 @@ func (s *session) Serve(in []byte) (int, error) {
 		if n > 0 && line[n-1] == '\r' {
 			line = line[:n-1]
 		}
-		out = s.execute(line, out)
+		if len(s.batch.writes) == 0 {
+			out = s.execute(line, out)
+		} else if s.text = s.execute(line, s.text[:0]); len(s.text) > 0 {
+			s.batch.writes = append(s.batch.writes, batched{answer: string(s.text)})
+		}
+		if len(s.batch.writes) > 0 {
+			s.batch.bytes += len(line)
+		}
 	}
 	s.conn.SetOut(out)
+	if len(s.batch.writes) > 0 && !s.parked {
+		s.park(func(_ context.Context, out []byte) []byte { return out })
+	}
 	if !s.parked && len(in) > maxKeptRequest/2 {
 		s.shrink()
 	}
@@ -82,11 +98,15 @@ func (s *session) shrink() {
 // Close ends the session.
 func (s *session) Close() {}
 
-// park lets a worker answer the request. It is called at most once for a request.
+// park lets a worker answer the request, after the batch that was begun before it. It is called at most once for a
+// request.
 func (s *session) park(job func(ctx context.Context, out []byte) []byte) {
 	s.parked = true
+	batch := s.batch.take()
 	s.conn.Park(func(ctx context.Context, out []byte) []byte {
-		return s.countFailure(job(ctx, out), len(out))
+		out = s.writeBatch(ctx, batch, out)
+		start := len(out)
+		return s.countFailure(job(ctx, out), start)
 	})
 }
 

@@ -31,8 +31,8 @@ func (t *Table) want() {
 // searchHot answers a search for the row of a key of a hot table, by a SELECT that all share who ask for the key at the
 // time. done is false for all other searches; emit has not been called then.
 func (t *Table) searchHot(ctx context.Context, c *Counters, s *schema.Search, emit func(row rowcodec.Row) bool) (done bool, err error) {
-	if t.router.hot == nil {
-		return false, nil
+	if t.router.hot == nil || t.fenced() {
+		return false, nil // memory, and reads that are under way, may lack what a client was told is there
 	}
 	ct := t.inMemory()
 	if ct == nil {

@@ -85,6 +85,8 @@ type Router struct {
 	aliases map[schema.Name]schema.Name // names as clients wrote them, where the server has another spelling
 	flights map[schema.Name]*flight
 	closed  bool
+
+	fences fences
 }
 
 // flight is a definition being loaded, for all who ask meanwhile.

@@ -83,7 +83,7 @@ func (t *Table) Def() *schema.Table {
 // error is ErrChanged. It does no I/O.
 func (t *Table) SearchMemory(c *Counters, s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error) {
 	ct := t.inMemory()
-	if ct == nil {
+	if ct == nil || t.fenced() {
 		return false, nil
 	}
 	return outcome(c, ct.Search(s, emit))
@@ -107,7 +107,7 @@ type SearchFunc = func(s *schema.Search, emit func(row rowcodec.Row, version uin
 // be quick and makes no other calls to the table.
 func (t *Table) ViewMemory(c *Counters, fn func(search SearchFunc)) {
 	ct := t.inMemory()
-	if ct == nil || !answers(ct.State()) {
+	if ct == nil || !answers(ct.State()) || t.fenced() {
 		// Without the table's lock, which a snapshot holds for long.
 		fn(func(*schema.Search, func(rowcodec.Row, uint64) bool) (bool, error) { return false, nil })
 		return

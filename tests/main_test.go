@@ -251,6 +251,10 @@ type status struct {
 		HandlerSocket struct{ Memory, Database uint64 } `json:"handlersocket"`
 		Memcached     struct{ Memory, Database uint64 } `json:"memcached"`
 	} `json:"reads"`
+	Writes struct {
+		Done        uint64 `json:"done"`
+		AckTimeouts uint64 `json:"ack_timeouts"`
+	} `json:"writes"`
 	Memory struct{ Limit, Used int64 } `json:"memory"`
 }
 

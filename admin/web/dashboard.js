@@ -154,6 +154,9 @@ function show(s, now) {
   text("memory-total", total(hs.memory, mc.memory));
   text("database-total", total(hs.database, mc.database));
 
+  const w = s.writes;
+  text("writes", [`${count(w.done)} done`, ...[["refused", w.refused], ["failed", w.failed], ["uncertain", w.uncertain], ["not applied in time", w.ack_timeouts]]
+    .filter(([, n]) => n > 0).map(([what, n]) => `${count(n)} ${what}`)].join(", "));
   text("lag", s.lag.event_age_ms === null ? "–" : duration(s.lag.event_age_ms));
   text("heartbeat", `source heard of ${s.lag.heartbeat_age_ms === null ? "not yet" : duration(s.lag.heartbeat_age_ms) + " ago"}`);
   push(history.lag, s.lag.event_age_ms || 0);

@@ -29,6 +29,7 @@ import (
 	"github.com/binlogcache/binlogcache/router"
 	"github.com/binlogcache/binlogcache/schema"
 	"github.com/binlogcache/binlogcache/verify"
+	"github.com/binlogcache/binlogcache/writeback"
 )
 
 const (
@@ -40,6 +41,9 @@ const (
 	gcPercent = 25
 	// retryInterval is the pause before the source is asked again for what could not be read.
 	retryInterval = time.Second
+	// writeWorkers is the number of writes that can wait for a commit together on one port, which makes large groups of
+	// them. They only wait.
+	writeWorkers = 1024
 )
 
 // serve is the main job: it runs until ctx ends.
@@ -72,6 +76,7 @@ type daemon struct {
 	hot      *hotTables // nil: --hot off
 	follower *canal.Follower
 	fresh    *freshness
+	writer   *writeback.Writer
 
 	hsReads, mcReads *router.Counters
 	memcached        *mcserver.Server
@@ -159,6 +164,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 		d.hot.follower = d.follower
 	}
 	d.verifier = verify.New(verify.Config{Comparer: comparer{d.store, d.follower}, Rate: cfg.VerifyRate, Logger: logger})
+	d.writer = d.newWriter()
 	if err := d.listen(ctx); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -179,16 +185,17 @@ func (d *daemon) listen(ctx context.Context) error {
 		address  config.Address
 		protocol netserver.Protocol
 		maxInput int
+		workers  int
 		refusal  string
 	}{
-		{"handlersocket-read", d.cfg.HandlerSocketRead, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecret.Reveal(), Logger: d.logger}), hsserver.MaxLineBytes, ""},
-		{"handlersocket-write", d.cfg.HandlerSocketWrite, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecretWrite.Reveal(), Writable: true, Logger: d.logger}), hsserver.MaxLineBytes, ""},
-		{"memcached", d.cfg.Memcached, d.memcached, 0, mcserver.Refusal},
+		{"handlersocket-read", d.cfg.HandlerSocketRead, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecret.Reveal(), Logger: d.logger}), hsserver.MaxLineBytes, 0, ""},
+		{"handlersocket-write", d.cfg.HandlerSocketWrite, hsserver.New(hsserver.Config{Reader: reader, Writer: hsWriter{d.writer, d.router}, Secret: d.cfg.HandlerSocketSecretWrite.Reveal(), Writable: true, Logger: d.logger}), hsserver.MaxLineBytes, writeWorkers, ""},
+		{"memcached", d.cfg.Memcached, d.memcached, 0, 0, mcserver.Refusal},
 	} {
 		if l.address.Off() {
 			continue
 		}
-		s, err := netserver.New(netserver.Config{Name: l.name, Listen: l.address.String(), Option: "--" + l.name, Protocol: l.protocol, MaxInput: l.maxInput, Refusal: []byte(l.refusal), Logger: d.logger})
+		s, err := netserver.New(netserver.Config{Name: l.name, Listen: l.address.String(), Option: "--" + l.name, Protocol: l.protocol, MaxInput: l.maxInput, Workers: l.workers, Refusal: []byte(l.refusal), Logger: d.logger})
 		if err != nil {
 			return err
 		}
@@ -209,7 +216,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	}
 	d.adminListener = l
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.NewCollector(d), newCollector(d))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), admin.NewCollector(d), newCollector(d), writerCollector{d.writer})
 	d.admin = admin.New(d, d, registry, d.logger)
 	return nil
 }
@@ -272,6 +279,7 @@ func (d *daemon) close() error {
 	for _, l := range d.listeners {
 		errs = append(errs, l.server.Close())
 	}
+	d.writer.Close()
 	d.store.Close()
 	d.router.Close()
 	d.database.Close()

@@ -12,6 +12,7 @@ import (
 // useSource makes everything that asks the database ask the server that is followed from now on.
 func (d *daemon) useSource(source *sqltext.Config) {
 	d.database.Use(labelled(source))
+	d.writer.Use(source)
 	d.pool.Swap(sqltext.NewPool(source, 1, d.logger)).Close()
 	d.readContainersAgain()
 }

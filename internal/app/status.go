@@ -26,6 +26,7 @@ func (d *daemon) Status() admin.Status {
 		Applied: admin.Position{GTID: f.Applied.GTID, File: f.Applied.File, Pos: f.Applied.Pos, Seq: f.Applied.Seq},
 		Lag:     admin.Lag{EventAgeMS: milliseconds(f.EventAge), HeartbeatAgeMS: milliseconds(f.HeartbeatAge), BehindMS: milliseconds(f.Behind), Stale: d.fresh.stale.Load()},
 		Reads:   admin.Reads{HandlerSocket: reads(d.hsReads), Memcached: reads(d.mcReads)},
+		Writes:  d.writes(),
 		Memory:  admin.Memory{Limit: int64(d.cfg.Memory), Used: d.store.Used()},
 
 		Verification: d.verification(),

@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"internal/app": {
 		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/config", "internal/dbreader",
 		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state",
-		"internal/steady", "triggers", "triggers/install", "verify",
+		"internal/steady", "triggers", "triggers/install", "verify", "writeback",
 	},
 	"triggers":          {"schema"},
 	"triggers/install":  {"schema", "triggers"},
@@ -39,6 +39,7 @@ var imports = map[string][]string{
 	"router":            {"cache", "internal/dbreader", "rowcodec", "schema"},
 	"rowcodec":          {"schema"},
 	"verify":            {"schema"},
+	"writeback":         {"internal/dbreader", "internal/sqltext", "rowcodec", "schema"},
 	"internal/dbreader": {"internal/sqltext", "rowcodec", "schema"},
 	"internal/demo":     {"internal/loadgen", "internal/progress", "scripts"},
 	"internal/state":    {"rowcodec", "schema"},

@@ -13,7 +13,6 @@ func refuseLater(s *Serve, given origins) error {
 		text  string
 	}{
 		{s.MemcachedCompat != CompatSafe, "memcached-compat", "strict comes with a later version; leave it safe"},
-		{s.WriteAck != AckApplied, "write-ack", "committed comes with a later version; leave it applied"},
 	} {
 		if l.asked {
 			return fmt.Errorf("%s: %s", given.of(l.name), l.text)

@@ -174,6 +174,35 @@ func (t *tour) change(ctx context.Context, name string) error {
 	return nil
 }
 
+// write changes the row over HandlerSocket: the answer comes when the database has committed and the cache shows it.
+func (t *tour) write(ctx context.Context) error {
+	id, name := t.sampleID(), "written over HandlerSocket"
+	begun := time.Now()
+	lines, err := ask(t.addresses.WritePort, fmt.Sprintf("P\t1\t%s\t%s\tPRIMARY\tuname\n1\t=\t1\t%d\t1\t0\tU\t%s\n", Schema, Table, id, name), 2)
+	if err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	if lines[1] != "0\t1\t1" {
+		return fmt.Errorf("HandlerSocket answered the write with %q", lines)
+	}
+	row, err := t.handlerSocketRow(id)
+	if err != nil {
+		return err
+	}
+	var stored string
+	if err := t.db.QueryRowContext(ctx, "SELECT uname FROM "+Schema+".`user` WHERE id=?", id).Scan(&stored); err != nil {
+		return err
+	}
+	if !strings.Contains(row, name) || stored != name {
+		return fmt.Errorf("after the write HandlerSocket shows %q, the database %q", row, stored)
+	}
+	t.say("7. A write over HandlerSocket (%s) goes to the database as SQL, and every reader sees it once it is answered:", t.addresses.WritePort)
+	t.say("      > 1 ⇥ = ⇥ 1 ⇥ %d ⇥ 1 ⇥ 0 ⇥ U ⇥ %s", id, name)
+	t.say("      < %s   after %.1f ms: committed, applied, and read back from memory", visible(lines[1]), took.Seconds()*1000)
+	return nil
+}
+
 // databaseDies kills the server, reads on, and starts it again.
 func (t *tour) databaseDies(ctx context.Context) error {
 	if err := t.server.kill(); err != nil {
@@ -185,7 +214,7 @@ func (t *tour) databaseDies(ctx context.Context) error {
 	if _, err := t.memcachedRow(t.sampleID()); err != nil {
 		return fmt.Errorf("with the database dead: %w", err)
 	}
-	t.say("7. The database was killed (SIGKILL): both protocols go on answering from memory.")
+	t.say("8. The database was killed (SIGKILL): both protocols go on answering from memory.")
 	begun := time.Now()
 	if _, err := t.server.start(ctx); err != nil {
 		return err
@@ -196,7 +225,7 @@ func (t *tour) databaseDies(ctx context.Context) error {
 
 // rates shows how fast reads are answered, beside SQL.
 func (t *tour) rates(ctx context.Context) error {
-	t.say("8. Reads of single rows, 20 connections, on this machine (load and servers share its cores):")
+	t.say("9. Reads of single rows, 20 connections, on this machine (load and servers share its cores):")
 	common := loadgen.Load{Keys: t.Rows, Conns: 20, Duration: 2 * time.Second, Schema: Schema, Table: Table, Columns: []string{"id", "uname", "email", "add_time"}}
 	for _, c := range []struct {
 		name, protocol, address string

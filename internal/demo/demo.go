@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, daemon.Close()) }()
 	t.daemon = daemon
-	for _, act := range []func(context.Context) error{t.watchSnapshot, t.firstReads, t.update, t.databaseDies, t.rates, t.totals} {
+	for _, act := range []func(context.Context) error{t.watchSnapshot, t.firstReads, t.update, t.write, t.databaseDies, t.rates, t.totals} {
 		if err := act(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause

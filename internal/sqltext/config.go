@@ -30,6 +30,8 @@ type Config struct {
 	// Timeout bounds connecting, including the login. ReadTimeout and WriteTimeout bound each wait for the network;
 	// 0 means that only the caller's context ends them.
 	Timeout, ReadTimeout, WriteTimeout time.Duration
+	// Changes makes connections fit for ExecAll.
+	Changes bool
 	// Init, where it is not nil, runs on each new connection after the session has been set up; its error fails Dial.
 	Init func(ctx context.Context, c *Conn) error
 }

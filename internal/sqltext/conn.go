@@ -78,6 +78,13 @@ func login(ctx context.Context, cfg *Config) (c *Conn, err error) {
 		gc.UnsetCapability(mysql.CLIENT_QUERY_ATTRIBUTES)
 		gc.UnsetCapability(mysql.CLIENT_DEPRECATE_EOF)
 		gc.SetAttributes(map[string]string{"program_name": "binlogcache"})
+		if cfg.Changes {
+			for _, capability := range changing {
+				if err := gc.SetCapability(capability); err != nil {
+					return err
+				}
+			}
+		}
 		if cfg.TLS != nil {
 			gc.SetTLSConfig(cfg.TLS.Clone())
 		}
@@ -257,20 +264,29 @@ func (c *Conn) run(ctx context.Context, sql string, column onColumn, row onRow) 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	return c.abortable(ctx, func() error { return c.exchange(sql, column, row) })
+}
+
+// abortable runs what talks to the server, and closes the connection under it when ctx ends.
+func (c *Conn) abortable(ctx context.Context, talk func() error) error {
 	if ctx.Done() == nil {
-		return c.exchange(sql, column, row)
+		return talk()
 	}
 	aborted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		c.abort()
 		close(aborted)
 	})
-	err := c.exchange(sql, column, row)
+	err := talk()
 	if !stop() {
 		<-aborted
 		// The cause replaces what closing the socket looked like; an error of the callback or the server stays.
 		if lost := (*connError)(nil); errors.As(err, &lost) {
-			return fmt.Errorf("statement aborted: %w", context.Cause(ctx))
+			aborted := fmt.Errorf("statement aborted: %w", context.Cause(ctx))
+			if errors.Is(err, ErrUnsent) {
+				return errors.Join(ErrUnsent, aborted)
+			}
+			return aborted
 		}
 	}
 	return err

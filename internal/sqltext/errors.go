@@ -9,6 +9,8 @@ import (
 var (
 	// ErrBroken is given by a Conn that was closed, aborted or lost: get another one. It counts as a connection error.
 	ErrBroken = errors.New("connection is closed")
+	// ErrUnsent marks errors of ExecAll before the server had the whole text: nothing of it was executed.
+	ErrUnsent = errors.New("statement not sent")
 	// ErrMalformed marks bytes from the server that are not what the protocol asks for. The Conn is broken afterwards.
 	ErrMalformed = errors.New("malformed packet from the server")
 	// ErrPoolClosed is given by a Pool after Close.
