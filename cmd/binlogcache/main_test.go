@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 		{[]string{"serve", "--help"}, 0, "--tables", ""},
 		{nil, 2, "", "no command"},
 		{[]string{"serve", "--frobnicate"}, 2, "", "--frobnicate"},
-		{[]string{"verify"}, 2, "", "verify"},
+		{[]string{"adopt"}, 2, "", "adopt"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), c.args, &stdout, &stderr)
