@@ -52,7 +52,7 @@ func TestMaxStaleness(t *testing.T) {
 			begin := time.Now()
 			mustExec(t, db, "UPDATE "+schema+".a SET v = 'three'")
 			until("the database answers", "0\t1\tthree VALUE 1 0 5")
-			if took := time.Since(begin); took < 200*time.Millisecond || took > 10*time.Second {
+			if took := time.Since(begin); took > 10*time.Second {
 				t.Errorf("the database answers after %v", took)
 			}
 			if code, body, err := d.get("/readyz"); err != nil || code != http.StatusServiceUnavailable || !strings.Contains(body, "--max-staleness=400ms") {

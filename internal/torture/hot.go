@@ -33,7 +33,7 @@ func (r *Runner) Warm(ctx context.Context, tables []CachedTable) (fromMemory int
 	return fromMemory, err
 }
 
-// hotWalker opens the index of a table that tells its rows apart; nil where it has none that can be asked for.
+// hotWalker opens the index of a table by which it is asked; nil where that can't be asked for whole keys.
 func (c *comparer) hotWalker(ctx context.Context, hs *handlerSocket, t CachedTable) (*walker, error) {
 	layout, err := c.layout(ctx, t)
 	if err != nil {
@@ -49,10 +49,10 @@ func (c *comparer) hotWalker(ctx context.Context, hs *handlerSocket, t CachedTab
 	}
 	w := &walker{c: c, hs: hs, layout: layout, index: index, rows: rows}
 	opened, err := w.open()
-	if err != nil || !opened {
-		return nil, err
+	if err == nil && !opened {
+		err = errors.New("does not open")
 	}
-	return w, nil
+	return w, err
 }
 
 func (c *comparer) warm(ctx context.Context, t CachedTable) (fromMemory int, err error) {
@@ -66,7 +66,7 @@ func (c *comparer) warm(ctx context.Context, t CachedTable) (fromMemory int, err
 	defer hs.conn.Close()
 	w, err := c.hotWalker(ctx, hs, t)
 	if err != nil || w == nil {
-		return 0, err
+		return 0, nil // a table in motion
 	}
 	var keys [][][]byte
 	for _, row := range w.rows[:min(len(w.rows), warmRows)] {
@@ -126,11 +126,8 @@ func (w *walker) lookUp(keys [][][]byte) (found [][][]byte, err error) {
 // compareHot looks up every key that was made hot, and walks over all rows of the server.
 func (c *comparer) compareHot(ctx context.Context, hs *handlerSocket, t CachedTable) error {
 	w, err := c.hotWalker(ctx, hs, t)
-	if err != nil {
+	if err != nil || w == nil {
 		return err
-	}
-	if w == nil {
-		return errors.New("does not open")
 	}
 	has := map[string]bool{}
 	for _, row := range w.rows {

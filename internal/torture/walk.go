@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 )
@@ -61,6 +62,30 @@ func (w *walker) find(op string, key [][]byte, limit int, want [][][]byte) quest
 	}
 	line = fmt.Appendf(line, "\t%d\n", limit)
 	return question{what: fmt.Sprintf("%s %q limit %d", op, key, limit), line: line, want: want}
+}
+
+// waitMemory asks for the first row until memory has it by this index, which it builds beside.
+func (w *walker) waitMemory(ctx context.Context) error {
+	first := w.find("=", w.key(w.rows[0], 1), 1, nil)
+	for deadline := time.Now().Add(w.c.runner.Settle); ; time.Sleep(pollEvery) {
+		before, err := w.c.runner.status(ctx)
+		if err != nil {
+			return err
+		}
+		if err := w.hs.pipeline(first.line, 1, func(int, [][]byte) error { return nil }); err != nil {
+			return err
+		}
+		after, err := w.c.runner.status(ctx)
+		if err != nil {
+			return err
+		}
+		if after.Reads.HandlerSocket.Memory > before.Reads.HandlerSocket.Memory {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("memory does not come to have the index")
+		}
+	}
 }
 
 // key gives the first n key values of a row.
