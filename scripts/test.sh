@@ -20,11 +20,12 @@ scripts/lint.sh
 # Results are never taken from the cache: they depend on servers.
 results=$(mktemp)
 trap 'scripts/server-down.sh --all; rm -f "$results"' EXIT
+# Most of them wait for servers, so more packages run at a time than there are cores.
 step "tests"
-go test -count=1 -timeout 15m ./... | tee "$results"
+go test -count=1 -timeout 25m -p 4 ./... | tee "$results"
 step "tests of what runs in several goroutines, with the race detector"
-mapfile -t concurrent < <(go list ./... | grep -E '/(admin|cache|canal|hsserver|mcserver|router|internal/(app|dbreader|netserver|sqltext))$')
-go test -count=1 -timeout 15m -short -race "${concurrent[@]}" | tee -a "$results"
+mapfile -t concurrent < <(go list ./... | grep -E '/(admin|cache|canal|hsserver|mcserver|router|writeback|internal/(app|dbreader|netserver|sqltext))$')
+go test -count=1 -timeout 25m -p 4 -short -race "${concurrent[@]}" | tee -a "$results"
 
 ran=$(grep '^ok' "$results" | grep -vc 'no tests to run' || true)
 [ "$ran" -gt 0 ] || { echo "test: no test ran" >&2; exit 1; }
