@@ -140,12 +140,12 @@ func TestCutConnections(t *testing.T) {
 			schema := s.Schema(t)
 			db := s.DB(t)
 			fillTable(t, db, schema+".w", 100_000)
-			p, dsn := newProxy(t, s)
+			p := testmysql.NewProxy(t, s)
 			w := startWriters(t, db, schema+".w", 3)
-			p.cutAfter(400_000) // the snapshot is some megabytes
-			d := start(t, dsn, schema+".*")
+			p.Budget.Store(400_000) // the snapshot is some megabytes
+			d := start(t, p.DSN, schema+".*")
 			eventually(t, "the cut in mid-snapshot", func() error {
-				if p.cuts.Load() == 0 {
+				if p.Cuts.Load() == 0 {
 					return fmt.Errorf("not yet")
 				}
 				return nil
@@ -153,10 +153,10 @@ func TestCutConnections(t *testing.T) {
 			d.waitReady()
 			rng := rand.New(rand.NewPCG(1, 2))
 			for range 5 {
-				before := p.cuts.Load()
-				p.cutAfter(1 + rng.Int64N(60_000))
+				before := p.Cuts.Load()
+				p.Budget.Store(1 + rng.Int64N(60_000))
 				eventually(t, "the cut in mid-stream", func() error {
-					if p.cuts.Load() == before {
+					if p.Cuts.Load() == before {
 						return fmt.Errorf("not yet")
 					}
 					return nil
@@ -217,16 +217,16 @@ func TestResetWhileAway(t *testing.T) {
 			for i := range 20 {
 				mustExec(t, db, "INSERT INTO k.w VALUES (?,'one',1)", i)
 			}
-			p, dsn := newProxy(t, s)
-			d := start(t, dsn, "k.w").waitReady()
-			p.down.Store(true)
-			p.cut()
+			p := testmysql.NewProxy(t, s)
+			d := start(t, p.DSN, "k.w").waitReady()
+			p.Down.Store(true)
+			p.Cut()
 			mustExec(t, db, reset)
 			mustExec(t, db, "UPDATE k.w SET v='two' WHERE id=7")
 			for range 300 {
 				mustExec(t, db, "INSERT INTO k.other (v) VALUES ('x')")
 			}
-			p.down.Store(false)
+			p.Down.Store(false)
 			mustEqual(t, s, d, "k", "w")
 		})
 	}

@@ -25,7 +25,10 @@ type Proxy struct {
 	Reset    atomic.Bool
 	// PauseAfter is like CutAfter for a pause of PauseFor nanoseconds.
 	PauseAfter, PauseFor atomic.Int64
-	// Streamed counts the bytes that streams have brought, Cuts the cuts of CutAfter, Streams the streams that began.
+	// Budget is how many bytes the server may still send, over all connections, until all are cut; 0 for no cut. It is 0
+	// again after a cut.
+	Budget atomic.Int64
+	// Streamed counts the bytes that streams have brought, Cuts the cuts of CutAfter and Budget, Streams the streams that began.
 	Streamed, Cuts, Streams atomic.Int64
 
 	target   string
@@ -128,6 +131,15 @@ func (p *Proxy) relay(to, from net.Conn, stream *atomic.Bool, down bool) {
 			p.conns[to], p.conns[from] = true, true
 			p.mu.Unlock()
 			p.Streams.Add(1)
+		}
+		if down && n > 0 && p.Budget.Load() > 0 {
+			if left := p.Budget.Add(-int64(n)); left <= 0 {
+				_, _ = to.Write(b[:int64(n)+left])
+				p.Budget.Store(0)
+				p.Cuts.Add(1)
+				p.Cut()
+				return
+			}
 		}
 		if down && stream.Load() {
 			b = p.hurt(to, b)
