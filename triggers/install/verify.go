@@ -137,7 +137,13 @@ func (s *Session) rowByRow(ctx context.Context, d *triggers.Design, r *Report) e
 	if err != nil {
 		return fmt.Errorf("compare rows: %w", err)
 	}
-	err = s.rows(ctx, "SELECT c.k FROM "+cache+" AS c LEFT JOIN "+definition+" AS d ON d.k = c.k WHERE d.k IS NULL AND "+alive(d, "c")+notDue(d, "c.k", false), nil,
+	return s.findOrphans(ctx, d, r)
+}
+
+// findOrphans adds the rows of the cache table that belong to no source row.
+func (s *Session) findOrphans(ctx context.Context, d *triggers.Design, r *Report) error {
+	definition, cache := "(\n"+d.DefinitionQuery()+"\n)", cacheTable(d)
+	err := s.rows(ctx, "SELECT c.k FROM "+cache+" AS c LEFT JOIN "+definition+" AS d ON d.k = c.k WHERE d.k IS NULL AND "+alive(d, "c")+notDue(d, "c.k", false), nil,
 		func(v [][]byte) error {
 			r.Orphans++
 			r.orphans = append(r.orphans, string(v[0]))
@@ -183,8 +189,22 @@ func (s *Session) Repair(ctx context.Context, d *triggers.Design, r *Report, pro
 	if d.Spec.Query != "" {
 		return 0, s.Refresh(ctx, d)
 	}
-	var deleted int64
-	for keys := range slices.Chunk(r.orphans, orphanBatch) {
+	deleted, err := s.removeOrphans(ctx, d, r.orphans)
+	if err != nil {
+		return deleted, err
+	}
+	if r.Missing+r.Stale > 0 {
+		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
+			return deleted, err
+		}
+		return deleted, s.Fill(ctx, d, progress)
+	}
+	return deleted, s.Refresh(ctx, d)
+}
+
+// removeOrphans deletes the rows of these keys that still belong to no source row.
+func (s *Session) removeOrphans(ctx context.Context, d *triggers.Design, all []string) (deleted int64, err error) {
+	for keys := range slices.Chunk(all, orphanBatch) {
 		err := s.locked(ctx, "deleting orphans", func() error {
 			n, err := s.deleteOrphans(ctx, d, keys)
 			if err == nil {
@@ -197,13 +217,7 @@ func (s *Session) Repair(ctx context.Context, d *triggers.Design, r *Report, pro
 			return deleted, fmt.Errorf("delete orphans: %w", err)
 		}
 	}
-	if r.Missing+r.Stale > 0 {
-		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
-			return deleted, err
-		}
-		return deleted, s.Fill(ctx, d, progress)
-	}
-	return deleted, s.Refresh(ctx, d)
+	return deleted, nil
 }
 
 // deleteOrphans locks the cache rows first and looks at the sources then, without locks: a writer that has a source row of
