@@ -165,7 +165,9 @@ func (s *Spec) errorf(key, format string, args ...any) error {
 }
 
 // DefinerError is a fault of the spec's definer.
-func (s *Spec) DefinerError(format string, args ...any) error { return s.errorf("definer", format, args...) }
+func (s *Spec) DefinerError(format string, args ...any) error {
+	return s.errorf("definer", format, args...)
+}
 
 // read reads the value of one key.
 func (s *Spec) read(r reader, key string, n *yaml.Node) (err error) {

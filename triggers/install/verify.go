@@ -83,7 +83,7 @@ func (s *Session) sums(ctx context.Context, d *triggers.Design, r *Report) (equa
 		return false, nil // rows may have been purged
 	}
 	sum := func(table, from string) string {
-		parts := "HEX(" + table + ".k)"
+		parts := "HEX(CONVERT(" + table + ".k USING utf8mb4))"
 		for _, c := range d.Columns() {
 			v := text(table, c)
 			if c.Text {
