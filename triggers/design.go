@@ -3,6 +3,7 @@ package triggers
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -163,6 +164,50 @@ func (d *Design) checkRefs(item *Item) error {
 			return &SpecError{d.Spec.Path, item.Line, err.Error()}
 		}
 	}
+	if err := d.checkMoments(item.Expr); err != nil && !item.Plain {
+		return &SpecError{d.Spec.Path, item.Line, err.Error()}
+	}
+	return nil
+}
+
+var (
+	// momentCall ends with the call around a TIMESTAMP that makes a number of it; otherCall has one around something else.
+	momentCall = regexp.MustCompile(`(?i)(\bUNIX_TIMESTAMP\s*\(\s*((MIN|MAX)\s*\(\s*)?|\bCOUNT\s*\(\s*)$`)
+	unixCall   = regexp.MustCompile(`(?i)\bUNIX_TIMESTAMP\s*\(`)
+	nullTest   = regexp.MustCompile(`(?i)^\s+IS\s+(NOT\s+)?NULL\b`)
+)
+
+// checkMoments refuses expressions that read a TIMESTAMP as a date, or a date as a TIMESTAMP: the server does so by each
+// session's time zone.
+func (d *Design) checkMoments(e Expr) error {
+	for i, p := range e {
+		var before, after string
+		if i > 0 {
+			before = e[i-1].text
+		}
+		if i+1 < len(e) {
+			after = e[i+1].text
+		}
+		moment := false
+		if p.text == "" {
+			c, err := d.column(p.ref)
+			moment = err == nil && c.Kind == schema.KindTimestamp
+			if moment && !momentCall.MatchString(before) && !nullTest.MatchString(after) {
+				return fmt.Errorf("{%s} is %s: its date depends on each session's time_zone; write UNIX_TIMESTAMP({%[1]s})", p.ref, c.TypeText)
+			}
+			if !moment && strings.Contains(strings.ToUpper(momentCall.FindString(before)), "UNIX") {
+				return fmt.Errorf("UNIX_TIMESTAMP depends on each session's time_zone for {%s}: write TIMESTAMPDIFF(SECOND, '1970-01-01', {%[1]s})", p.ref)
+			}
+			continue
+		}
+		calls := len(unixCall.FindAllString(p.text, -1))
+		if i+1 < len(e) && strings.Contains(strings.ToUpper(momentCall.FindString(p.text)), "UNIX") {
+			calls--
+		}
+		if calls > 0 {
+			return errors.New("UNIX_TIMESTAMP depends on each session's time_zone for anything but a TIMESTAMP column: write UNIX_TIMESTAMP({column})")
+		}
+	}
 	return nil
 }
 
@@ -188,6 +233,10 @@ func (d *Design) checkKey() error {
 			return d.Spec.errorf("group", "group: %s", err)
 		case c.Nullable:
 			return d.Spec.errorf("group", "group: %s can be NULL: use a NOT NULL column", g)
+		case c.Kind == schema.KindBlob || c.Kind == schema.KindText || c.Kind == schema.KindJSON:
+			return d.Spec.errorf("group", "group: %s is %s: use a VARCHAR column", g, c.TypeText)
+		case (c.Kind == schema.KindChar || c.Kind == schema.KindVarchar) && !strings.HasSuffix(c.Collation, "bin") && c.Collation != "binary":
+			return d.Spec.errorf("group", "group: %s compares by %s, for which different texts are equal, but keys are bytes: use a column with a binary collation (utf8mb4_bin), if need be a generated one", g, c.Collation)
 		case !columns[g]:
 			return d.Spec.errorf("key", "key: {%s} is missing: the key must tell the groups apart", g)
 		}
@@ -331,8 +380,13 @@ func (d *Design) totals() error {
 				return err
 			}
 			c, _ := d.column(t.Sum.Expr[0].ref)
+			wide := false
 			switch c.Kind {
 			case schema.KindInt:
+				wide = c.Unsigned
+				if c.Unsigned && strings.HasPrefix(c.TypeText, "bigint") {
+					out.definition = "DECIMAL(65,0) NOT NULL DEFAULT 0"
+				}
 			case schema.KindDecimal:
 				out.definition = fmt.Sprintf("DECIMAL(65,%d) NOT NULL DEFAULT 0", c.Scale)
 			default:
@@ -341,6 +395,10 @@ func (d *Design) totals() error {
 			out.sum = t.Sum.Expr
 			if c.Nullable {
 				out.sum = join("COALESCE(", t.Sum.Expr, ", 0)")
+			}
+			if wide {
+				// While filling, a total is too low and may fall below nought: for unsigned numbers that is an error.
+				out.sum = join("CAST(", out.sum, " AS DECIMAL(20,0))")
 			}
 			out.expr = join("COALESCE(SUM(", t.Sum.Expr, "), 0)")
 		}
@@ -396,13 +454,17 @@ func (d *Design) expiry() error {
 }
 
 // Expressions calls each for every expression that a server should try before anything is installed, as a SELECT that
-// reads no row, with the line of the spec that it comes from. An error of each ends it and is returned.
+// reads no row, with the line of the spec that it comes from. The session must have the mode ONLY_FULL_GROUP_BY. An error of each ends it and is returned.
 func (d *Design) Expressions(each func(line int, query string) error) error {
 	if d.Spec.Query != "" {
 		return each(d.Spec.lines["query"], "SELECT d.k, d.v FROM (\n"+d.Spec.Query+"\n) AS d LIMIT 0")
 	}
-	from := d.from(d.tableRef) + "\nLIMIT 0"
-	try := func(line int, e Expr) error { return each(line, "SELECT "+e.render(d.tableRef)+"\n"+from) }
+	from := d.from(d.tableRef)
+	// For a row an expression is tried as a condition: there the server takes neither aggregates nor window functions, which
+	// CREATE TRIGGER would take, and then fail every write.
+	try := func(line int, e Expr) error {
+		return each(line, "SELECT 1 "+from+"\nWHERE ("+e.render(d.tableRef)+") IS NULL\nLIMIT 0")
+	}
 	errs := []error{try(d.Spec.lines["key"], d.key)}
 	if d.when != nil {
 		errs = append(errs, try(d.Spec.When.Line, d.when))
@@ -411,6 +473,10 @@ func (d *Design) Expressions(each func(line int, query string) error) error {
 		key := map[string]string{"exp": "expiry", "flags": "flags", "v": "value"}[c.name]
 		if key == "" {
 			key = "totals"
+		}
+		if c.aggregate {
+			errs = append(errs, each(d.Spec.lines[key], "SELECT "+c.expr.render(d.tableRef)+"\n"+from+"\nGROUP BY "+d.groupColumns("s.")+"\nLIMIT 0"))
+			continue
 		}
 		errs = append(errs, try(d.Spec.lines[key], c.expr))
 	}

@@ -81,7 +81,7 @@ func (d *Design) keyExpr() (Expr, error) {
 		if c.Nullable {
 			return nil, fmt.Errorf("{%s} can be NULL, and a key can't: use a NOT NULL column, or leave rows without it out and make the column NOT NULL", p.ref)
 		}
-		e, n, err := keyColumn(c, p)
+		e, n, err := d.keyColumn(c, p)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +106,11 @@ func (d *Design) keyExpr() (Expr, error) {
 }
 
 // keyColumn writes a column as a part of a key, with the most bytes that it can have.
-func keyColumn(c *schema.Column, p keyPart) (Expr, int, error) {
+func (d *Design) keyColumn(c *schema.Column, p keyPart) (Expr, int, error) {
 	e := column(p.ref)
+	if d.grouped() && c.Kind == schema.KindVarchar && padded(c.Collation) {
+		e = join("RTRIM(", e, ")") // texts that differ by blanks at their end are one group
+	}
 	switch p.form {
 	case "hex":
 		n := c.MaxBytes
@@ -116,12 +119,16 @@ func keyColumn(c *schema.Column, p keyPart) (Expr, int, error) {
 		}
 		return join("HEX(", e, ")"), 2 * n, nil
 	case "sha2":
+		switch c.Kind {
+		case schema.KindTimestamp, schema.KindFloat, schema.KindDouble, schema.KindBit, schema.KindJSON, schema.KindGeometry:
+			return nil, 0, fmt.Errorf("{%s|sha2} is for texts and binary columns, whole numbers and dates, not for %s", p.ref, c.TypeText)
+		}
 		return join("SHA2(", e, ", 256)"), 64, nil
 	case "text":
 		if c.Kind != schema.KindChar && c.Kind != schema.KindVarchar {
 			return nil, 0, fmt.Errorf("{%s|text} is for CHAR and VARCHAR", p.ref)
 		}
-		return e, c.MaxBytes, nil
+		return e, utf8Bytes(c), nil
 	}
 	switch c.Kind {
 	case schema.KindInt:
@@ -138,4 +145,18 @@ func keyColumn(c *schema.Column, p keyPart) (Expr, int, error) {
 		return nil, 0, fmt.Errorf("{%[1]s} is text, and keys are without blanks and control characters: write {%[1]s|text} if no row has any, {%[1]s|hex} or {%[1]s|sha2} if some may", p.ref)
 	}
 	return nil, 0, fmt.Errorf("{%s}: a column of type %s can't be a part of a key; numbers, dates and short texts can", p.ref, c.TypeText)
+}
+
+// utf8Bytes is the most bytes that a text column's value has as UTF-8, in which keys are stored.
+func utf8Bytes(c *schema.Column) int {
+	switch {
+	case strings.HasPrefix(c.Charset, "utf"), c.Charset == "ascii", c.Charset == "gb18030":
+		return c.MaxBytes
+	}
+	return 3 * c.MaxBytes // one byte of latin1 may be three
+}
+
+// padded tells whether a collation ignores blanks at the end of a text.
+func padded(collation string) bool {
+	return !strings.Contains(collation, "0900") && !strings.Contains(collation, "nopad") && collation != "binary"
 }

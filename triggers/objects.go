@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -81,8 +82,8 @@ func (o *Object) Current(text string) bool {
 var (
 	lineComment = regexp.MustCompile(`(?m)^\s*-- .*$`)
 	// noise is what may differ between a text and the server's copy of it: blanks, and how a character is escaped in a
-	// string (information_schema shows some strings unescaped).
-	noise = regexp.MustCompile(`\\[nrt]|[\\'\s]`)
+	// string (information_schema shows some strings unescaped, and characters of four bytes as question marks).
+	noise = regexp.MustCompile(`\\[nrt]|[\\'?\s]|[^\x{0}-\x{FFFF}]`)
 )
 
 func squeeze(s string) string { return noise.ReplaceAllString(lineComment.ReplaceAllString(s, ""), "") }
@@ -134,6 +135,7 @@ func (d *Design) trigger(on schema.Name, timing, event, about, body string) {
 	}
 	d.names[on.Schema+"."+name] = true
 	n := schema.Name{Schema: on.Schema, Table: name}
+	about = oneLine(about) // it has names of foreign keys
 	d.add(KindTrigger, n, on, fmt.Sprintf("CREATE %sTRIGGER %s %s %s ON %s FOR EACH ROW\n%s: BEGIN\n  -- %s\n  %s\nEND",
 		d.definer(), quote(n), timing, event, quote(on), label, about, indent(1, body)))
 }
@@ -236,7 +238,7 @@ func (d *Design) make() {
 	if !d.Spec.Purge.IsZero() {
 		definitions = append(definitions, "KEY exp (exp)")
 	}
-	d.addTable(d.Spec.Cache.Table, "cache table", true, definitions...)
+	d.addTable(d.Spec.Cache.Table, cacheComment, true, definitions...)
 	switch {
 	case d.Spec.Query != "":
 		d.makeQuery()
@@ -253,9 +255,21 @@ func (d *Design) make() {
 	}
 }
 
-// sort brings the objects into the order in which they are made; those of a kind stay as they are.
+// sort brings the objects into the order in which they are made. Of the triggers those that remove cache rows come first:
+// a row that one of the others writes can go again.
 func (d *Design) sort() {
-	slices.SortStableFunc(d.Objects, func(a, b Object) int { return int(a.Kind) - int(b.Kind) })
+	rank := func(o Object) int {
+		r := 10 * int(o.Kind)
+		if o.Kind == KindTrigger {
+			for i, event := range []string{" DELETE ON ", " UPDATE ON ", " INSERT ON "} {
+				if head, _, _ := strings.Cut(o.Create, "\n"); strings.Contains(head, event) {
+					return r + i
+				}
+			}
+		}
+		return r
+	}
+	slices.SortStableFunc(d.Objects, func(a, b Object) int { return rank(a) - rank(b) })
 }
 
 func (d *Design) makePurge() {
@@ -301,7 +315,40 @@ END IF;`, lock, fresh, textColumn, indent(2, d.Spec.Query), d.cache(), columns, 
 		"CALL "+d.RefreshProcedure()+"();")
 }
 
-// Mentions tells whether a stored body is about this design's cache table or marks.
-func (d *Design) Mentions(body string) bool {
-	return strings.Contains(body, d.cache()) || strings.Contains(body, d.beside(ident(d.Spec.Cache.Table+"_due")))
+// Mentions tells whether a stored body is about the spec's cache table, its helpers or its procedures.
+func (s *Spec) Mentions(body string) bool {
+	for _, table := range []string{s.Cache.Table, ident(s.Cache.Table + "_due"), ident(s.Cache.Table + "_fill"), ident("bc_" + s.Name + "_fill"), ident("bc_" + s.Name + "_refresh")} {
+		if strings.Contains(body, quote(schema.Name{Schema: s.Cache.Schema, Table: table})) {
+			return true
+		}
+	}
+	return false
+}
+
+// Table tells whether a table of the cache table's schema with this comment belongs to the spec, and whether it is the cache
+// table itself.
+func (s *Spec) Table(name, comment string) (ours, data bool) {
+	for what, table := range map[string]string{cacheComment: s.Cache.Table, fillComment: ident(s.Cache.Table + "_fill"), dueComment: ident(s.Cache.Table + "_due")} {
+		if name == table && strings.HasPrefix(comment, fmt.Sprintf("binlogcache: %s of %s, ", what, s.Name)) {
+			return true, what == cacheComment
+		}
+	}
+	return false, false
+}
+
+// What tables are, in their comments.
+const (
+	cacheComment = "cache table"
+	fillComment  = "position of filling"
+	dueComment   = "marks"
+)
+
+// oneLine keeps a name from ending the comment that it stands in.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, s)
 }

@@ -34,18 +34,22 @@ func (d *Design) makeRows() {
 func (d *Design) makePlainRows() {
 	src := d.Spec.Source
 	o, n := rowRef("OLD"), rowRef("NEW")
-	d.trigger(src, "AFTER", "INSERT", "A new row.", d.tolerate("NEW", ifThen(d.member(n), d.upsertRow(n))))
+	d.trigger(src, "AFTER", "INSERT", "A new row.", d.tolerate("NEW", false, ifThen(d.member(n), d.upsertRow(n))))
 
 	keySame := d.same(refs(d.key))
 	about, left := "Another key: the old one goes.", d.changed(refs(d.key))
 	if d.when != nil {
 		about, left = "Not wanted any more, or another key: the old one goes.", d.member(o)+" AND NOT ("+and(d.member(n), keySame)+")"
 	}
-	d.trigger(src, "AFTER", "UPDATE", about, d.tolerate("NEW",
+	d.trigger(src, "AFTER", "UPDATE", about, d.tolerate("NEW", d.when != nil,
 		ifThen(left, d.deleteKey(o))+
 			"\n-- Something that is stored has changed.\n"+
 			ifThen(and(d.member(n), d.changed(d.used())), d.upsertRow(n))))
-	d.trigger(src, "AFTER", "DELETE", "The row has gone.", ifThen(d.member(o), d.deleteKey(o)))
+	gone := ifThen(d.member(o), d.deleteKey(o))
+	if d.Spec.Tolerant {
+		gone = d.deleteKey(o) // without a condition that could fail
+	}
+	d.trigger(src, "AFTER", "DELETE", "The row has gone.", gone)
 }
 
 // rowIs finds the source row of a trigger's row by its key.
@@ -61,12 +65,12 @@ func (d *Design) rowIs(row string) string {
 func (d *Design) makeJoinedRows() {
 	src := d.Spec.Source
 	own := d.rowIs("NEW")
-	d.trigger(src, "AFTER", "INSERT", "A new row, with what it points to.", d.tolerate("NEW", d.upsertSelect(d.tableRef, own)))
+	d.trigger(src, "AFTER", "INSERT", "A new row, with what it points to.", d.tolerate("NEW", false, d.upsertSelect(d.tableRef, own)))
 	refresh := d.upsertSelect(d.tableRef, own)
 	if d.member(d.tableRef) != "" {
 		refresh = d.deleteLeavers(own) + "\n" + refresh
 	}
-	d.trigger(src, "AFTER", "UPDATE", "Another key: the old one goes.", d.tolerate("NEW",
+	d.trigger(src, "AFTER", "UPDATE", "Another key: the old one goes.", d.tolerate("NEW", false,
 		ifThen(d.changed(refs(d.key)), d.deleteKey(rowRef("OLD")))+
 			"\n-- Something that is stored has changed.\n"+
 			ifThen(d.changed(d.ownUsed()), refresh)))
@@ -125,8 +129,9 @@ func (d *Design) makePartner(j *Join) {
 // Deadlocks and lock waits must reach the application: its transaction may have been rolled back already.
 const passLocks = "DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;\n"
 
-// tolerate lets the application's write go through when the cache row can't be written.
-func (d *Design) tolerate(row, body string) string {
+// tolerate lets the application's write go through when the cache row can't be written. old is for an update whose old
+// cache row may be there still when something fails.
+func (d *Design) tolerate(row string, old bool, body string) string {
 	if !d.Spec.Tolerant {
 		return body
 	}
@@ -135,13 +140,17 @@ func (d *Design) tolerate(row, body string) string {
 		columns = append(columns, fmt.Sprintf("id%d", i+1))
 		values = append(values, row+"."+schema.QuoteName(c.Name))
 	}
+	drop := d.deleteKey(rowRef(row))
+	if old {
+		drop = d.deleteKey(rowRef("OLD")) + "\n  " + drop
+	}
 	return passLocks + fmt.Sprintf(`DECLARE EXIT HANDLER FOR SQLEXCEPTION
 BEGIN
   -- The write goes through. No answer is better than an old one; %s computes it again.
   %s
   INSERT INTO %s (%s) VALUES (%s) ON DUPLICATE KEY UPDATE tries = 0;
 END;
-`, d.RefreshProcedure(), d.deleteKey(rowRef(row)), d.MarkTable(), strings.Join(columns, ", "), strings.Join(values, ", ")) + body
+`, d.RefreshProcedure(), drop, d.MarkTable(), strings.Join(columns, ", "), strings.Join(values, ", ")) + body
 }
 
 func (d *Design) toleratePartner(where, body string) string {
@@ -205,11 +214,11 @@ func (d *Design) addPositions() {
 		position = append(position, fmt.Sprintf("id%d %s NULL", i+1, typeOf(c)))
 		due = append(due, fmt.Sprintf("id%d %s NOT NULL", i+1, typeOf(c)))
 	}
-	d.addTable(ident(d.Spec.Cache.Table+"_fill"), "position of filling", false, position...)
+	d.addTable(ident(d.Spec.Cache.Table+"_fill"), fillComment, false, position...)
 	if d.marks() {
 		due = append(due, "since TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)", "tries INT NOT NULL DEFAULT 0",
 			"PRIMARY KEY ("+ids("id", len(id))+")", "KEY since (since)")
-		d.addTable(ident(d.Spec.Cache.Table+"_due"), "marks", false, due...)
+		d.addTable(ident(d.Spec.Cache.Table+"_due"), dueComment, false, due...)
 	}
 }
 

@@ -35,7 +35,8 @@ func (d *Design) Statements() []string {
 func (d *Design) afterwards() []string {
 	var all []string
 	if p := d.FillProcedure(); p != "" {
-		all = append(all, "CALL "+p+"(500, NULL)")
+		// Anew, because rows may have changed while there was no trigger, or another one.
+		all = append(all, "DELETE FROM "+d.FillTable(), "CALL "+p+"(500, NULL)")
 	}
 	switch p := d.RefreshProcedure(); {
 	case d.Spec.Query != "":
@@ -80,7 +81,7 @@ func (d *Design) Script() string {
 	} else {
 		fmt.Fprintf(&b, "-- %s: triggers on %s keep %s.\n", s.Name, s.Source, s.Cache)
 	}
-	fmt.Fprintf(&b, "-- Made by: binlogcache triggers generate --spec %s\n", filepath.Base(s.Path))
+	fmt.Fprintf(&b, "-- Made by: binlogcache triggers generate --spec %s\n", oneLine(filepath.Base(s.Path)))
 	b.WriteString("-- For MySQL 8.0 and later and MariaDB 10.6 and later; install it with their command-line client. Twice does no harm.\n")
 	notes := d.Notes
 	if s.Query == "" {
@@ -93,7 +94,7 @@ func (d *Design) Script() string {
 		}
 	}
 	for _, n := range notes {
-		b.WriteString("-- " + n + "\n")
+		b.WriteString("-- " + oneLine(n) + "\n")
 	}
 	b.WriteString("\n")
 	for _, st := range SessionSettings() {

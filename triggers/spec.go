@@ -164,6 +164,11 @@ func (s *Spec) errorf(key, format string, args ...any) error {
 	return &SpecError{s.Path, s.lines[key], fmt.Sprintf(format, args...)}
 }
 
+// DefinerError is a fault of the spec's definer.
+func (s *Spec) DefinerError(format string, args ...any) error {
+	return s.errorf("definer", format, args...)
+}
+
 // read reads the value of one key.
 func (s *Spec) read(r reader, key string, n *yaml.Node) (err error) {
 	switch key {
@@ -186,7 +191,7 @@ func (s *Spec) read(r reader, key string, n *yaml.Node) (err error) {
 		}
 	case "query":
 		s.Query, err = r.text(n)
-		s.Query = strings.TrimSuffix(strings.TrimSpace(s.Query), ";")
+		s.Query = escapeQuery(strings.TrimSuffix(strings.TrimSpace(s.Query), ";"))
 	case "key":
 		var text string
 		if text, err = r.text(n); err == nil {
@@ -242,7 +247,7 @@ func tableName(r reader, n *yaml.Node) (schema.Name, error) {
 		return schema.Name{}, err
 	}
 	s, t, ok := strings.Cut(text, ".")
-	if !ok || s == "" || t == "" || strings.Contains(t, ".") {
+	if !ok || s == "" || t == "" || strings.Contains(t, ".") || hasControl(text) {
 		return schema.Name{}, r.errorf(n, "%q is no table: want schema.table", text)
 	}
 	return schema.Name{Schema: s, Table: t}, nil

@@ -35,6 +35,15 @@ func TestParseSpecErrors(t *testing.T) {
 		{ok + "when: \"{a} = UNIX_TIMESTAMP( )\"\n", "UNIX_TIMESTAMP() is not the same at every time"},
 		{ok + "when: \"FROM_UNIXTIME({a}) > 1\"\n", "depends on each session's time_zone"},
 		{ok + "when: \"{a} IN (SELECT 1)\"\n", "an expression can't hold a query"},
+		{ok + "when: \"{a} = (TABLE a.one)\"\n", "an expression can't hold a query"},
+		{ok + "when: \"{a} = NEXT VALUE FOR a.s\"\n", "an expression can't hold a query"},
+		{ok + "when: \"a.f ({a}) = 1\"\n", "f: a stored function may read tables"},
+		{ok + "when: \"RAND\\n() < {a}\"\n", "RAND is not the same for every session"},
+		{ok + "when: \"UNIX_TIMESTAMP(\\n) < {a}\"\n", "UNIX_TIMESTAMP() is not the same at every time"},
+		{ok + "when: \"DAYNAME({a}) = 'Monday'\"\n", "lc_time_names"},
+		{ok + "when: \"DATE_FORMAT({a}, '%d %b') = 'x'\"\n", "lc_time_names"},
+		{"name: x\nsource: \"a.b\\nDROP TABLE x\"\n", "is no table: want schema.table"},
+		{ok + "cache: \"a.b\\n; DROP TABLE x\"\n", "is no table: want schema.table"},
 		{ok + "when: \"{a} = @x\"\n", `'@' can't stand in an expression`},
 		{ok + "when: \"1; DROP TABLE t\"\n", `';' can't stand in an expression`},
 		{ok + "when: \"1) OR (1\"\n", "the parenthesis at byte 2 closes nothing"},
@@ -79,6 +88,7 @@ func TestExpressions(t *testing.T) {
 		{"IF({a} > 1, '{b}', \"it''s {c}\")", "IF(NEW.`a` > 1, '{b}', \"it''s {c}\")"},
 		{"CONCAT({x y}, '\\'', {z})", "CONCAT(NEW.`x y`, '\\'', NEW.`z`)"},
 		{"UNIX_TIMESTAMP({a})", "UNIX_TIMESTAMP(NEW.`a`)"},
+		{"CONCAT('a\n\\\n\\\\\n',\n{a})", "CONCAT('a\\n\\n\\\\\\n',\nNEW.`a`)"},
 	} {
 		e, err := parseExpr(c.text)
 		if err != nil {
@@ -88,6 +98,10 @@ func TestExpressions(t *testing.T) {
 		if got := e.render(rowRef("NEW")); got != c.want {
 			t.Errorf("%s: %s, want %s", c.text, got, c.want)
 		}
+	}
+	const query = "SELECT -- don't\n '\n' AS `'k\n`, /* ' */ \"\n\" # it's\n, '\n'"
+	if got, want := escapeQuery(query), "SELECT -- don't\n '\\n' AS `'k\n`, /* ' */ \"\\n\" # it's\n, '\\n'"; got != want {
+		t.Errorf("query: %q, want %q", got, want)
 	}
 	if got := literal("a'b\\c\nd"); got != `'a\'b\\c\nd'` {
 		t.Errorf("literal: %s", got)

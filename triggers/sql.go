@@ -314,6 +314,9 @@ var displayWidth = regexp.MustCompile(`int\([0-9]+\)`)
 
 // typeOf is a column's type for a variable or another table's column of the same values.
 func typeOf(c *schema.Column) string {
+	if c.Charset == "" && strings.Contains(c.TypeText, "zerofill") {
+		return c.TypeText // the width says how many noughts there are
+	}
 	if c.Charset == "" {
 		return displayWidth.ReplaceAllString(c.TypeText, "int")
 	}

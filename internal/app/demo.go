@@ -111,7 +111,7 @@ func installTriggers(ctx context.Context, source string, text []byte) error {
 	if _, err := session.Apply(ctx, design, steps); err != nil {
 		return err
 	}
-	if err := session.Fill(ctx, design, nil); err != nil {
+	if err := session.Complete(ctx, design, nil); err != nil {
 		return err
 	}
 	return session.Register(ctx, design)

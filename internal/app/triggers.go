@@ -41,20 +41,20 @@ func runTriggers(ctx context.Context, cfg *config.Triggers, stdout, stderr io.Wr
 	}
 	defer session.Close()
 	session.Logf = func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
-	design, err := session.Design(ctx, spec)
-	if err != nil {
+	run := &triggersRun{Triggers: cfg, session: session, stdout: stdout, stderr: stderr}
+	if cfg.Action == config.TriggersUninstall {
+		return run.uninstall(ctx, spec) // also when the source's columns are not there any more
+	}
+	if run.design, err = session.Design(ctx, spec); err != nil {
 		return err
 	}
-	run := &triggersRun{cfg, session, design, stdout, stderr}
 	switch cfg.Action {
 	case config.TriggersGenerate:
 		return run.generate()
 	case config.TriggersInstall:
 		return run.install(ctx)
-	case config.TriggersVerify:
-		return run.verify(ctx)
 	default:
-		return run.uninstall(ctx)
+		return run.verify(ctx)
 	}
 }
 
@@ -133,18 +133,8 @@ func (r *triggersRun) install(ctx context.Context) error {
 	}
 	if fresh || r.design.FillProcedure() == "" {
 		report, end := r.bar("filling " + r.design.Spec.Cache.String())
-		err := r.session.Fill(ctx, r.design, report)
+		err := r.session.Complete(ctx, r.design, report)
 		end()
-		if err != nil {
-			return err
-		}
-	}
-	// Triggers that were replaced may have left rows behind that filling does not see.
-	if replaced(steps) {
-		report, err := r.session.Verify(ctx, r.design, true)
-		if err == nil && report.Orphans > 0 {
-			_, err = r.session.Repair(ctx, r.design, report, nil)
-		}
 		if err != nil {
 			return err
 		}
@@ -164,12 +154,6 @@ func (r *triggersRun) install(ctx context.Context) error {
 
 func changes(steps []install.Step) bool {
 	return slices.ContainsFunc(steps, func(s install.Step) bool { return s.Action != install.ActionKeep })
-}
-
-func replaced(steps []install.Step) bool {
-	return slices.ContainsFunc(steps, func(s install.Step) bool {
-		return s.Object.Kind == triggers.KindTrigger && (s.Action == install.ActionReplace || s.Action == install.ActionDrop)
-	})
 }
 
 // measure says what the triggers will cost. It needs the cache table's schema, which may not be there yet. That it can't be
@@ -193,22 +177,26 @@ func (r *triggersRun) measure(ctx context.Context, steps []install.Step) {
 	r.say("cost: %s", cost)
 }
 
-func (r *triggersRun) uninstall(ctx context.Context) error {
+func (r *triggersRun) uninstall(ctx context.Context, spec *triggers.Spec) error {
 	if r.DryRun {
-		for _, s := range r.design.UninstallStatements(r.DropTable) {
+		steps, err := r.session.UninstallPlan(ctx, spec, r.DropTable)
+		if err != nil {
+			return err
+		}
+		for _, s := range steps {
 			r.say("%s", s)
 		}
 		r.say("dry run: nothing was changed")
 		return nil
 	}
-	gone, err := r.session.Unregister(ctx, r.design)
+	gone, err := r.session.Unregister(ctx, spec)
 	if err != nil {
 		return err
 	}
 	if gone {
-		r.say("container %s is out of innodb_memcache.containers", r.design.Spec.Name)
+		r.say("container %s is out of innodb_memcache.containers", spec.Name)
 	}
-	steps, err := r.session.Uninstall(ctx, r.design, r.DropTable)
+	steps, err := r.session.Uninstall(ctx, spec, r.DropTable)
 	for _, s := range steps {
 		r.say("%s", s)
 	}
@@ -216,7 +204,7 @@ func (r *triggersRun) uninstall(ctx context.Context) error {
 		return err
 	}
 	if !r.DropTable {
-		r.say("the table %s stays as it is (--drop-table removes it)", r.design.Spec.Cache)
+		r.say("the table %s stays as it is (--drop-table removes it)", spec.Cache)
 	}
 	return nil
 }

@@ -71,20 +71,26 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_session_sessions_ai`;
+DROP TRIGGER IF EXISTS `app`.`bc_session_sessions_ad`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_session_sessions_ai` AFTER INSERT ON `app`.`sessions` FOR EACH ROW
-bc1_2a0fd0d8ec457cca: BEGIN
-  -- A new row.
-  INSERT INTO `bc_cache`.`session` (k, v, flags, exp)
-  VALUES (NEW.`sid`,
-          NEW.`data`,
-          0,
-          IFNULL(UNIX_TIMESTAMP(NEW.`expires_at`), 0))
-  ON DUPLICATE KEY UPDATE
-    v = NEW.`data`,
-    flags = 0,
-    exp = IFNULL(UNIX_TIMESTAMP(NEW.`expires_at`), 0);
+CREATE TRIGGER `app`.`bc_session_sessions_ad` AFTER DELETE ON `app`.`sessions` FOR EACH ROW
+bc1_b6a79752822c1395: BEGIN
+  -- The row has gone.
+  DELETE FROM `bc_cache`.`session` WHERE k = OLD.`sid`;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_session_users_bd`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_session_users_bd` BEFORE DELETE ON `app`.`users` FOR EACH ROW
+bc1_a1cf0725e6521b81: BEGIN
+  -- By foreign key the server changes or deletes rows of app.sessions then, without their triggers (session_user).
+  DELETE c FROM `bc_cache`.`session` AS c JOIN (
+    SELECT s.`sid` AS k
+    FROM `app`.`sessions` AS s
+    WHERE s.`user_id` = OLD.`id`
+    LOCK IN SHARE MODE
+  ) AS d ON d.k = c.k;
 END//
 DELIMITER ;
 
@@ -115,26 +121,20 @@ bc1_df5e76535dbe11a6: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_session_sessions_ad`;
+DROP TRIGGER IF EXISTS `app`.`bc_session_sessions_ai`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_session_sessions_ad` AFTER DELETE ON `app`.`sessions` FOR EACH ROW
-bc1_b6a79752822c1395: BEGIN
-  -- The row has gone.
-  DELETE FROM `bc_cache`.`session` WHERE k = OLD.`sid`;
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_session_users_bd`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_session_users_bd` BEFORE DELETE ON `app`.`users` FOR EACH ROW
-bc1_a1cf0725e6521b81: BEGIN
-  -- By foreign key the server changes or deletes rows of app.sessions then, without their triggers (session_user).
-  DELETE c FROM `bc_cache`.`session` AS c JOIN (
-    SELECT s.`sid` AS k
-    FROM `app`.`sessions` AS s
-    WHERE s.`user_id` = OLD.`id`
-    LOCK IN SHARE MODE
-  ) AS d ON d.k = c.k;
+CREATE TRIGGER `app`.`bc_session_sessions_ai` AFTER INSERT ON `app`.`sessions` FOR EACH ROW
+bc1_2a0fd0d8ec457cca: BEGIN
+  -- A new row.
+  INSERT INTO `bc_cache`.`session` (k, v, flags, exp)
+  VALUES (NEW.`sid`,
+          NEW.`data`,
+          0,
+          IFNULL(UNIX_TIMESTAMP(NEW.`expires_at`), 0))
+  ON DUPLICATE KEY UPDATE
+    v = NEW.`data`,
+    flags = 0,
+    exp = IFNULL(UNIX_TIMESTAMP(NEW.`expires_at`), 0);
 END//
 DELIMITER ;
 
@@ -171,4 +171,5 @@ END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`session_fill`;
 CALL `bc_cache`.`bc_session_fill`(500, NULL);

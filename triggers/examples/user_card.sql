@@ -67,17 +67,13 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_user_card_users_ai`;
+DROP TRIGGER IF EXISTS `app`.`bc_user_card_users_ad`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_user_card_users_ai` AFTER INSERT ON `app`.`users` FOR EACH ROW
-bc1_9fd07659afa0bece: BEGIN
-  -- A new row.
-  IF (NEW.`status` = 'active') IS TRUE THEN
-    INSERT INTO `bc_cache`.`user_card` (k, v)
-    VALUES (CONCAT('user:', NEW.`id`),
-            JSON_OBJECT('id', NEW.`id`, 'name', NEW.`uname`, 'mail', NEW.`email`))
-    ON DUPLICATE KEY UPDATE
-      v = JSON_OBJECT('id', NEW.`id`, 'name', NEW.`uname`, 'mail', NEW.`email`);
+CREATE TRIGGER `app`.`bc_user_card_users_ad` AFTER DELETE ON `app`.`users` FOR EACH ROW
+bc1_967f5e904fe2e669: BEGIN
+  -- The row has gone.
+  IF (OLD.`status` = 'active') IS TRUE THEN
+    DELETE FROM `bc_cache`.`user_card` WHERE k = CONCAT('user:', OLD.`id`);
   END IF;
 END//
 DELIMITER ;
@@ -106,16 +102,21 @@ bc1_c0b801eed3bacbb5: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_user_card_users_ad`;
+DROP TRIGGER IF EXISTS `app`.`bc_user_card_users_ai`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_user_card_users_ad` AFTER DELETE ON `app`.`users` FOR EACH ROW
-bc1_967f5e904fe2e669: BEGIN
-  -- The row has gone.
-  IF (OLD.`status` = 'active') IS TRUE THEN
-    DELETE FROM `bc_cache`.`user_card` WHERE k = CONCAT('user:', OLD.`id`);
+CREATE TRIGGER `app`.`bc_user_card_users_ai` AFTER INSERT ON `app`.`users` FOR EACH ROW
+bc1_9fd07659afa0bece: BEGIN
+  -- A new row.
+  IF (NEW.`status` = 'active') IS TRUE THEN
+    INSERT INTO `bc_cache`.`user_card` (k, v)
+    VALUES (CONCAT('user:', NEW.`id`),
+            JSON_OBJECT('id', NEW.`id`, 'name', NEW.`uname`, 'mail', NEW.`email`))
+    ON DUPLICATE KEY UPDATE
+      v = JSON_OBJECT('id', NEW.`id`, 'name', NEW.`uname`, 'mail', NEW.`email`);
   END IF;
 END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`user_card_fill`;
 CALL `bc_cache`.`bc_user_card_fill`(500, NULL);

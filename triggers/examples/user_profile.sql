@@ -70,17 +70,26 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_user_profile_users_ai`;
+DROP TRIGGER IF EXISTS `app`.`bc_user_profile_users_ad`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_user_profile_users_ai` AFTER INSERT ON `app`.`users` FOR EACH ROW
-bc1_52256266cd023a18: BEGIN
-  -- A new row, with what it points to.
+CREATE TRIGGER `app`.`bc_user_profile_users_ad` AFTER DELETE ON `app`.`users` FOR EACH ROW
+bc1_f86f07cd9896cf84: BEGIN
+  -- The row has gone.
+  DELETE FROM `bc_cache`.`user_profile` WHERE k = CAST(OLD.`id` AS CHAR);
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_user_profile_plans_ad`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_user_profile_plans_ad` AFTER DELETE ON `app`.`plans` FOR EACH ROW
+bc1_5f38e5b4729b8f0c: BEGIN
+  -- The rows of app.users that point here lose their partner.
   INSERT INTO `bc_cache`.`user_profile` (k, v, cas)
   SELECT d.k, d.v, 1 FROM (
     SELECT CAST(s.`id` AS CHAR) AS k, CONCAT(REPLACE(REPLACE(s.`uname`, '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(s.`email`, ''), '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(plan.`title`, ''), '\\', '\\\\'), '|', '\\|')) AS v
     FROM `app`.`users` AS s
     LEFT JOIN `app`.`plans` AS plan ON plan.`id` = s.`plan_id`
-    WHERE s.`id` = NEW.`id`
+    WHERE s.`plan_id` = OLD.`id`
     LOCK IN SHARE MODE
   ) AS d
   ON DUPLICATE KEY UPDATE v = d.v, cas = `user_profile`.cas + 1;
@@ -115,32 +124,6 @@ bc1_521f53fdd15fbe4b: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_user_profile_users_ad`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_user_profile_users_ad` AFTER DELETE ON `app`.`users` FOR EACH ROW
-bc1_f86f07cd9896cf84: BEGIN
-  -- The row has gone.
-  DELETE FROM `bc_cache`.`user_profile` WHERE k = CAST(OLD.`id` AS CHAR);
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_user_profile_plans_ai`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_user_profile_plans_ai` AFTER INSERT ON `app`.`plans` FOR EACH ROW
-bc1_1b8f5cacce2efb59: BEGIN
-  -- The rows of app.users that point here get their partner.
-  INSERT INTO `bc_cache`.`user_profile` (k, v, cas)
-  SELECT d.k, d.v, 1 FROM (
-    SELECT CAST(s.`id` AS CHAR) AS k, CONCAT(REPLACE(REPLACE(s.`uname`, '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(s.`email`, ''), '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(plan.`title`, ''), '\\', '\\\\'), '|', '\\|')) AS v
-    FROM `app`.`users` AS s
-    LEFT JOIN `app`.`plans` AS plan ON plan.`id` = s.`plan_id`
-    WHERE s.`plan_id` = NEW.`id`
-    LOCK IN SHARE MODE
-  ) AS d
-  ON DUPLICATE KEY UPDATE v = d.v, cas = `user_profile`.cas + 1;
-END//
-DELIMITER ;
-
 DROP TRIGGER IF EXISTS `app`.`bc_user_profile_plans_au`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_user_profile_plans_au` AFTER UPDATE ON `app`.`plans` FOR EACH ROW
@@ -163,17 +146,34 @@ bc1_83d93a86245c714c: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_user_profile_plans_ad`;
+DROP TRIGGER IF EXISTS `app`.`bc_user_profile_users_ai`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_user_profile_plans_ad` AFTER DELETE ON `app`.`plans` FOR EACH ROW
-bc1_5f38e5b4729b8f0c: BEGIN
-  -- The rows of app.users that point here lose their partner.
+CREATE TRIGGER `app`.`bc_user_profile_users_ai` AFTER INSERT ON `app`.`users` FOR EACH ROW
+bc1_52256266cd023a18: BEGIN
+  -- A new row, with what it points to.
   INSERT INTO `bc_cache`.`user_profile` (k, v, cas)
   SELECT d.k, d.v, 1 FROM (
     SELECT CAST(s.`id` AS CHAR) AS k, CONCAT(REPLACE(REPLACE(s.`uname`, '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(s.`email`, ''), '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(plan.`title`, ''), '\\', '\\\\'), '|', '\\|')) AS v
     FROM `app`.`users` AS s
     LEFT JOIN `app`.`plans` AS plan ON plan.`id` = s.`plan_id`
-    WHERE s.`plan_id` = OLD.`id`
+    WHERE s.`id` = NEW.`id`
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, cas = `user_profile`.cas + 1;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_user_profile_plans_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_user_profile_plans_ai` AFTER INSERT ON `app`.`plans` FOR EACH ROW
+bc1_1b8f5cacce2efb59: BEGIN
+  -- The rows of app.users that point here get their partner.
+  INSERT INTO `bc_cache`.`user_profile` (k, v, cas)
+  SELECT d.k, d.v, 1 FROM (
+    SELECT CAST(s.`id` AS CHAR) AS k, CONCAT(REPLACE(REPLACE(s.`uname`, '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(s.`email`, ''), '\\', '\\\\'), '|', '\\|'), '|', REPLACE(REPLACE(IFNULL(plan.`title`, ''), '\\', '\\\\'), '|', '\\|')) AS v
+    FROM `app`.`users` AS s
+    LEFT JOIN `app`.`plans` AS plan ON plan.`id` = s.`plan_id`
+    WHERE s.`plan_id` = NEW.`id`
     LOCK IN SHARE MODE
   ) AS d
   ON DUPLICATE KEY UPDATE v = d.v, cas = `user_profile`.cas + 1;
@@ -181,4 +181,5 @@ END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`user_profile_fill`;
 CALL `bc_cache`.`bc_user_profile_fill`(500, NULL);

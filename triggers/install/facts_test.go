@@ -265,7 +265,7 @@ func TestInstallAgain(t *testing.T) {
 			t.Errorf("another shape: %v", err)
 		}
 		for range 2 {
-			if _, err := f.session.Uninstall(t.Context(), second, true); err != nil {
+			if _, err := f.session.Uninstall(t.Context(), second.Spec, true); err != nil {
 				t.Error(err)
 			}
 		}
@@ -276,7 +276,7 @@ func TestInstallAgain(t *testing.T) {
 		if err == nil || strings.Count(err.Error(), "not made by binlogcache") != 2 {
 			t.Errorf("somebody else's: %v", err)
 		}
-		if steps, err := f.session.Uninstall(t.Context(), first, true); err != nil || len(steps) != 0 {
+		if steps, err := f.session.Uninstall(t.Context(), first.Spec, true); err != nil || len(steps) != 0 {
 			t.Errorf("uninstall removed %v, %v", steps, err)
 		}
 		f.want(t, "SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = '"+f.app+"'", "1")

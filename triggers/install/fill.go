@@ -42,7 +42,7 @@ func (s *Session) Fill(ctx context.Context, d *triggers.Design, progress func(do
 		if progress != nil {
 			progress(done, max(total, done))
 		}
-		if finished == 1 {
+		if finished != 0 {
 			break
 		}
 	}

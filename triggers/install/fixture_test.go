@@ -116,7 +116,7 @@ func (f *fixture) install(t *testing.T, d *triggers.Design) []Step {
 		t.Fatal(err)
 	}
 	if fresh || d.FillProcedure() == "" {
-		if err := f.session.Fill(t.Context(), d, nil); err != nil {
+		if err := f.session.Complete(t.Context(), d, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,6 +49,8 @@ func (s *Session) Plan(ctx context.Context, d *triggers.Design) ([]Step, error) 
 		case o.Kind == triggers.KindSchema, o.Current(text):
 		case !o.Ours(text):
 			errs = append(errs, fmt.Errorf("%s %s is there and was not made by binlogcache: rename or drop it, or change name in the spec", strings.ToLower(o.Kind.String()), o.Quoted()))
+		case !mine(d.Spec, &o, text):
+			errs = append(errs, fmt.Errorf("%s %s is there and belongs to another spec or another cache table: uninstall that, or change name in the spec", strings.ToLower(o.Kind.String()), o.Quoted()))
 		case o.Data:
 			errs = append(errs, fmt.Errorf("table %s is there with another shape (%s): take it off first with triggers uninstall --drop-table; until it is filled again clients find nothing in it", o.Quoted(), text))
 		default:
@@ -56,9 +58,11 @@ func (s *Session) Plan(ctx context.Context, d *triggers.Design) ([]Step, error) 
 		}
 		steps = append(steps, step)
 	}
-	leftovers, err := s.leftovers(ctx, d, known)
+	leftovers, err := s.leftovers(ctx, d.Spec, known)
 	return append(leftovers, steps...), errors.Join(append(errs, err)...)
 }
+
+var errHidden = errors.New("the account may not see its text: grant SHOW_ROUTINE (MySQL) or SELECT on mysql.proc (MariaDB), or use the account that made it")
 
 // stored returns the body, or for a table the comment, as the server has it; sql.ErrNoRows where there is none.
 func (s *Session) stored(ctx context.Context, o *triggers.Object) (string, error) {
@@ -74,14 +78,23 @@ func (s *Session) stored(ctx context.Context, o *triggers.Object) (string, error
 		return "", err
 	}
 	if !text.Valid {
-		return "", errors.New("the account may not see its text: grant SHOW_ROUTINE (MySQL) or SELECT on mysql.proc (MariaDB), or install with the account that made it")
+		return "", errHidden
 	}
 	return text.String, nil
 }
 
-// leftovers finds triggers, procedures and events of an older version of the spec: ours by their mark, and about the same
-// cache table.
-func (s *Session) leftovers(ctx context.Context, d *triggers.Design, known map[string]bool) ([]Step, error) {
+// mine tells whether an object of ours is of this spec, in any version.
+func mine(spec *triggers.Spec, o *triggers.Object, text string) bool {
+	if o.Kind == triggers.KindTable {
+		ours, _ := spec.Table(o.Name.Table, text)
+		return ours
+	}
+	return spec.Mentions(text)
+}
+
+// leftovers finds events, triggers and procedures of any version of the spec that are not known: ours by their mark, and
+// about the same cache table.
+func (s *Session) leftovers(ctx context.Context, spec *triggers.Spec, known map[string]bool) ([]Step, error) {
 	var steps []Step
 	for _, q := range []struct {
 		kind  triggers.Kind
@@ -91,10 +104,13 @@ func (s *Session) leftovers(ctx context.Context, d *triggers.Design, known map[s
 		{triggers.KindTrigger, "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, ACTION_STATEMENT FROM information_schema.TRIGGERS WHERE TRIGGER_NAME LIKE ?"},
 		{triggers.KindProcedure, "SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_DEFINITION FROM information_schema.ROUTINES WHERE ROUTINE_NAME LIKE ?"},
 	} {
-		pattern := strings.ReplaceAll("bc_"+d.Spec.Name+"_", "_", `\_`) + "%"
+		pattern := strings.ReplaceAll("bc_"+spec.Name+"_", "_", `\_`) + "%"
 		err := s.rows(ctx, q.query, []any{pattern}, func(v [][]byte) error {
 			o := triggers.Object{Kind: q.kind, Name: schema.Name{Schema: string(v[0]), Table: string(v[1])}}
-			if text := string(v[2]); !known[o.Kind.String()+o.Quoted()] && o.Ours(text) && d.Mentions(text) {
+			if v[2] == nil && o.Name.Schema == spec.Cache.Schema {
+				return fmt.Errorf("%s: %w", o.Quoted(), errHidden)
+			}
+			if text := string(v[2]); !known[o.Kind.String()+o.Quoted()] && o.Ours(text) && spec.Mentions(text) {
 				steps = append(steps, Step{ActionDrop, o})
 			}
 			return nil
@@ -142,6 +158,12 @@ func (s *Session) Ready(ctx context.Context, d *triggers.Design) error {
 			errs = append(errs, errors.New("event_scheduler is OFF, so the events would never run: SET GLOBAL event_scheduler = ON, and event_scheduler = ON in the server's configuration"))
 		}
 	}
+	if d.Spec.Definer != "" {
+		err := s.Query(ctx, "SHOW GRANTS FOR "+d.Spec.Definer, func([][]byte) error { return nil })
+		if code(err) == errNoAccount { // others say that this account may not look
+			errs = append(errs, d.Spec.DefinerError("there is no account %s: every write to the tables would fail (error 1449); create it first", d.Spec.Definer))
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -164,27 +186,64 @@ func (s *Session) maySuper(ctx context.Context) (bool, error) {
 var errSuper = errors.New("the binary log is on and this account may not create triggers (error 1419): either install with an account that has SUPER," +
 	" or let the server trust creators: SET GLOBAL log_bin_trust_function_creators = 1 (safe with binlog_format = ROW)")
 
-// Apply does the steps of a plan. fresh is true when triggers were made or changed, or an earlier filling has not ended:
-// then Fill has work to do.
+// The states of filling, in the column finished: the procedure ends with filled, Complete with settled.
+const (
+	filled  = 1
+	settled = 2
+)
+
+// Apply does the steps of a plan. fresh is true when triggers were made or changed, or an earlier installation has not come
+// to its end: then Complete has work to do.
 func (s *Session) Apply(ctx context.Context, d *triggers.Design, steps []Step) (fresh bool, err error) {
+	anew := d.FillTable() != "" && slices.ContainsFunc(steps, func(st Step) bool { return st.Action != ActionKeep && st.Object.Kind == triggers.KindTrigger })
+	// What changes while there is no trigger, or another one, is found by filling anew. That is written down before the first
+	// trigger is touched, in case this process does not live to see the last; and after it, in case the event was quick.
+	if anew {
+		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil && !absent(err) {
+			return false, err
+		}
+	}
 	if err := s.Make(ctx, steps); err != nil {
 		return false, err
 	}
-	if d.FillTable() == "" {
-		return false, nil
-	}
-	if slices.ContainsFunc(steps, func(st Step) bool { return st.Action != ActionKeep && st.Object.Kind == triggers.KindTrigger }) {
-		// What changed while there was no trigger, or another one, is found by filling anew.
+	if anew {
 		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
 			return false, err
 		}
 	}
-	finished := 0
-	err = s.one(ctx, "SELECT finished FROM "+d.FillTable()+" WHERE one = 1", nil, &finished)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	state, err := s.filling(ctx, d)
+	return state < settled, err
+}
+
+// filling returns the state of filling; a query is settled always.
+func (s *Session) filling(ctx context.Context, d *triggers.Design) (state int, err error) {
+	if d.FillTable() == "" {
+		return settled, nil
 	}
-	return finished == 0, err
+	err = s.one(ctx, "SELECT finished FROM "+d.FillTable()+" WHERE one = 1", nil, &state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return state, err
+}
+
+// absent tells of a table or a schema that is not there.
+func absent(err error) bool { return code(err) == errNoTable || code(err) == errNoDatabase }
+
+// Complete fills the cache table and then deletes the rows that no trigger has taken away: those of source rows that went
+// before all triggers were there, or that an older version had under other keys.
+func (s *Session) Complete(ctx context.Context, d *triggers.Design, progress func(done, total int64)) error {
+	if err := s.Fill(ctx, d, progress); err != nil || d.FillTable() == "" {
+		return err
+	}
+	r := new(Report)
+	if err := s.findOrphans(ctx, d, r); err != nil {
+		return err
+	}
+	if _, err := s.removeOrphans(ctx, d, r.orphans); err != nil {
+		return err
+	}
+	return s.exec(ctx, fmt.Sprintf("UPDATE %s SET finished = %d WHERE one = 1 AND finished = %d", d.FillTable(), settled, filled))
 }
 
 // Make does steps without looking at what is left to fill.
@@ -238,36 +297,35 @@ func remedy(err error, o *triggers.Object) string {
 	return ""
 }
 
-// Uninstall removes everything of the design, and the cache table when data is true. What is not ours is left alone.
-func (s *Session) Uninstall(ctx context.Context, d *triggers.Design, data bool) ([]Step, error) {
-	var done []Step
-	for _, st := range uninstallOrder(d, data) {
-		text, err := s.stored(ctx, &st.Object)
-		switch {
-		case errors.Is(err, sql.ErrNoRows), code(err) == errNoDatabase:
-			continue
-		case err != nil:
-			return done, err
-		case !st.Object.Ours(text):
-			s.logf("%s %s was not made by binlogcache and stays", strings.ToLower(st.Object.Kind.String()), st.Object.Quoted())
-			continue
-		}
-		if err := s.locked(ctx, st.String(), func() error { return s.exec(ctx, st.Object.Drop()) }); err != nil {
-			return done, fmt.Errorf("%s: %w", st, err)
-		}
-		done = append(done, st)
+// UninstallPlan finds everything on the server that is of any version of the spec, in the order in which it goes; the cache
+// table only when data is true. It does not need the source table.
+func (s *Session) UninstallPlan(ctx context.Context, spec *triggers.Spec, data bool) ([]Step, error) {
+	steps, err := s.leftovers(ctx, spec, nil)
+	if err != nil {
+		return nil, err
 	}
-	return done, nil
-}
-
-func uninstallOrder(d *triggers.Design, data bool) []Step {
-	var steps []Step
-	for _, kind := range []triggers.Kind{triggers.KindEvent, triggers.KindTrigger, triggers.KindProcedure, triggers.KindTable} {
-		for _, o := range d.Objects {
-			if o.Kind == kind && (data || !o.Data) {
+	err = s.rows(ctx, "SELECT TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_COMMENT LIKE 'binlogcache: %' ORDER BY TABLE_NAME",
+		[]any{spec.Cache.Schema}, func(v [][]byte) error {
+			o := triggers.Object{Kind: triggers.KindTable, Name: schema.Name{Schema: spec.Cache.Schema, Table: string(v[0])}}
+			var ours bool
+			if ours, o.Data = spec.Table(o.Name.Table, string(v[1])); ours && (data || !o.Data) {
 				steps = append(steps, Step{ActionDrop, o})
 			}
+			return nil
+		})
+	return steps, err
+}
+
+// Uninstall removes what UninstallPlan finds and returns what is gone. What is not ours is left alone.
+func (s *Session) Uninstall(ctx context.Context, spec *triggers.Spec, data bool) ([]Step, error) {
+	steps, err := s.UninstallPlan(ctx, spec, data)
+	if err != nil {
+		return nil, err
+	}
+	for i, st := range steps {
+		if err := s.locked(ctx, st.String(), func() error { return s.exec(ctx, st.Object.Drop()) }); err != nil {
+			return steps[:i], fmt.Errorf("%s: %w", st, err)
 		}
 	}
-	return steps
+	return steps, nil
 }

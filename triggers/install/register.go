@@ -76,10 +76,10 @@ func (s *Session) Register(ctx context.Context, d *triggers.Design) error {
 }
 
 // Unregister removes the container's row, where it is about this cache table.
-func (s *Session) Unregister(ctx context.Context, d *triggers.Design) (bool, error) {
+func (s *Session) Unregister(ctx context.Context, spec *triggers.Spec) (bool, error) {
 	res, err := s.conn.ExecContext(ctx, "DELETE FROM innodb_memcache.containers WHERE name = ? AND db_schema = ? AND db_table = ?",
-		d.Spec.Name, d.Spec.Cache.Schema, d.Spec.Cache.Table)
-	if c := code(err); c == errNoDatabase || c == 1146 {
+		spec.Name, spec.Cache.Schema, spec.Cache.Table)
+	if absent(err) {
 		return false, nil
 	}
 	if err != nil {

@@ -36,6 +36,7 @@ func Open(ctx context.Context, dsn string) (*Session, error) {
 	if err != nil {
 		return nil, errors.New("the source's address can't be read: want user:password@tcp(host:port)/")
 	}
+	cfg.DBName = ""              // so that expressions can't reach stored functions
 	cfg.InterpolateParams = true // one round trip, and the text protocol for values
 	cfg.Logger = log.New(io.Discard, "", 0)
 	connector, err := mysql.NewConnector(cfg)
@@ -47,7 +48,9 @@ func Open(ctx context.Context, dsn string) (*Session, error) {
 		s.db.Close()
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
 	}
-	for _, st := range append(triggers.SessionSettings(), "SET time_zone = '+00:00'") {
+	for _, st := range append(triggers.SessionSettings(), "SET time_zone = '+00:00'", "SET SESSION group_concat_max_len = 1048576",
+		// Merged into the query around it, the definition of 20000 rows was compared with each of 20000 by MariaDB.
+		"SET SESSION optimizer_switch = 'derived_merge=off'") {
 		if _, err := s.conn.ExecContext(ctx, st); err != nil {
 			s.Close()
 			return nil, fmt.Errorf("%s: %w", st, err)
@@ -136,6 +139,8 @@ const (
 	errNeedsPriv  = 1227
 	errDenyProc   = 1370
 	errNoDatabase = 1049
+	errNoTable    = 1146
+	errNoAccount  = 1141
 )
 
 // How often what ran into a lock is tried, and the pause between.
@@ -253,15 +258,20 @@ func (s *Session) addTable(ctx context.Context, c *triggers.Catalog, name schema
 
 // Design reads the tables, works the spec out, and asks the server about its expressions; nothing is changed. Faults of
 // the spec are *triggers.SpecError.
-func (s *Session) Design(ctx context.Context, spec *triggers.Spec) (*triggers.Design, error) {
+func (s *Session) Design(ctx context.Context, spec *triggers.Spec) (d *triggers.Design, err error) {
 	catalog, err := s.Catalog(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	d, err := triggers.NewDesign(spec, catalog)
+	d, err = triggers.NewDesign(spec, catalog)
 	if err != nil {
 		return nil, err
 	}
+	// Without this mode the server takes any row's value for a group's.
+	if err := s.exec(ctx, "SET @mode = @@sql_mode, SESSION sql_mode = CONCAT(@@sql_mode, ',ONLY_FULL_GROUP_BY')"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.exec(ctx, "SET SESSION sql_mode = @mode")) }()
 	return d, d.Expressions(func(line int, query string) error {
 		st, err := s.conn.PrepareContext(ctx, query)
 		if err == nil {

@@ -105,53 +105,12 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_best_item_items_ai`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_best_item_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
-bc1_116ea6c614d6928a: BEGIN
-  -- The group is to be computed.
-  INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (NEW.`shop`) ON DUPLICATE KEY UPDATE tries = 0;
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_best_item_items_au`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_best_item_items_au` AFTER UPDATE ON `app`.`items` FOR EACH ROW
-bc1_2fc6a4900226c370: BEGIN
-  -- Both groups are to be computed; they are mostly one.
-  IF NOT (
-      OLD.`shop` <=> NEW.`shop`
-      AND OLD.`price` <=> NEW.`price`
-      AND CAST(OLD.`title` AS BINARY) <=> CAST(NEW.`title` AS BINARY)
-      AND OLD.`owner_id` <=> NEW.`owner_id`
-    ) THEN
-    INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (NEW.`shop`) ON DUPLICATE KEY UPDATE tries = 0;
-    INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (OLD.`shop`) ON DUPLICATE KEY UPDATE tries = 0;
-  END IF;
-END//
-DELIMITER ;
-
 DROP TRIGGER IF EXISTS `app`.`bc_best_item_items_ad`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_best_item_items_ad` AFTER DELETE ON `app`.`items` FOR EACH ROW
 bc1_16aab0b0a284bb10: BEGIN
   -- The group is to be computed.
   INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (OLD.`shop`) ON DUPLICATE KEY UPDATE tries = 0;
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_best_item_owners_bu`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_best_item_owners_bu` BEFORE UPDATE ON `app`.`owners` FOR EACH ROW
-bc1_eac540233cdeae50: BEGIN
-  -- By foreign key the server changes rows of app.items then, without their triggers (item_owner).
-  IF NOT (OLD.`id` <=> NEW.`id`) THEN
-    INSERT INTO `bc_cache`.`best_item_due` (id1)
-    SELECT DISTINCT s.`shop`
-    FROM `app`.`items` AS s
-    WHERE s.`owner_id` = OLD.`id`
-    ON DUPLICATE KEY UPDATE tries = 0;
-  END IF;
 END//
 DELIMITER ;
 
@@ -181,6 +140,47 @@ bc1_e78f5aa03e1e2236: BEGIN
 END//
 DELIMITER ;
 
+DROP TRIGGER IF EXISTS `app`.`bc_best_item_items_au`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_best_item_items_au` AFTER UPDATE ON `app`.`items` FOR EACH ROW
+bc1_2fc6a4900226c370: BEGIN
+  -- Both groups are to be computed; they are mostly one.
+  IF NOT (
+      OLD.`shop` <=> NEW.`shop`
+      AND OLD.`price` <=> NEW.`price`
+      AND CAST(OLD.`title` AS BINARY) <=> CAST(NEW.`title` AS BINARY)
+      AND OLD.`owner_id` <=> NEW.`owner_id`
+    ) THEN
+    INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (NEW.`shop`) ON DUPLICATE KEY UPDATE tries = 0;
+    INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (OLD.`shop`) ON DUPLICATE KEY UPDATE tries = 0;
+  END IF;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_best_item_owners_bu`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_best_item_owners_bu` BEFORE UPDATE ON `app`.`owners` FOR EACH ROW
+bc1_eac540233cdeae50: BEGIN
+  -- By foreign key the server changes rows of app.items then, without their triggers (item_owner).
+  IF NOT (OLD.`id` <=> NEW.`id`) THEN
+    INSERT INTO `bc_cache`.`best_item_due` (id1)
+    SELECT DISTINCT s.`shop`
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` = OLD.`id`
+    ON DUPLICATE KEY UPDATE tries = 0;
+  END IF;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_best_item_items_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_best_item_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
+bc1_116ea6c614d6928a: BEGIN
+  -- The group is to be computed.
+  INSERT INTO `bc_cache`.`best_item_due` (id1) VALUES (NEW.`shop`) ON DUPLICATE KEY UPDATE tries = 0;
+END//
+DELIMITER ;
+
 -- Events.
 DROP EVENT IF EXISTS `bc_cache`.`bc_best_item_refresh`;
 DELIMITER //
@@ -194,5 +194,6 @@ END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`best_item_fill`;
 CALL `bc_cache`.`bc_best_item_fill`(500, NULL);
 CALL `bc_cache`.`bc_best_item_refresh`(NULL);

@@ -73,24 +73,58 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_item_items_ai`;
+DROP TRIGGER IF EXISTS `app`.`bc_item_items_ad`;
 DELIMITER //
-CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
-bc1_acd359fd674ab903: BEGIN
-  -- A new row.
-  IF (NEW.`qty` > 0 AND NEW.`title` <> 'hidden') IS TRUE THEN
-    INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
-    VALUES (CONCAT(NEW.`shop`, ':', NEW.`no`),
-            JSON_OBJECT('owner', NEW.`owner_id`, 'editor', NEW.`editor_id`, 'title', NEW.`title`, 'born', CAST(NEW.`born` AS CHAR), 'meta', JSON_EXTRACT(NEW.`meta`, '$'), 'raw', HEX(NEW.`raw`), 'price', NEW.`price`),
-            7,
-            UNIX_TIMESTAMP() + 3600,
-            UUID_SHORT())
-    ON DUPLICATE KEY UPDATE
-      v = JSON_OBJECT('owner', NEW.`owner_id`, 'editor', NEW.`editor_id`, 'title', NEW.`title`, 'born', CAST(NEW.`born` AS CHAR), 'meta', JSON_EXTRACT(NEW.`meta`, '$'), 'raw', HEX(NEW.`raw`), 'price', NEW.`price`),
-      flags = 7,
-      exp = UNIX_TIMESTAMP() + 3600,
-      cas = UUID_SHORT();
+CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_items_ad` AFTER DELETE ON `app`.`items` FOR EACH ROW
+bc1_ff3ffe48dae38997: BEGIN
+  -- The row has gone.
+  IF (OLD.`qty` > 0 AND OLD.`title` <> 'hidden') IS TRUE THEN
+    DELETE FROM `bc_cache`.`item` WHERE k = CONCAT(OLD.`shop`, ':', OLD.`no`);
   END IF;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_owners_bd`;
+DELIMITER //
+CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_owners_bd` BEFORE DELETE ON `app`.`owners` FOR EACH ROW
+bc1_05a084d3cfd73fbd: BEGIN
+  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_editor, item_owner).
+  INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
+  SELECT d.k, d.v, d.flags, d.exp, UUID_SHORT() FROM (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, JSON_OBJECT('owner', s.`owner_id`, 'editor', NULL, 'title', s.`title`, 'born', CAST(s.`born` AS CHAR), 'meta', JSON_EXTRACT(s.`meta`, '$'), 'raw', HEX(s.`raw`), 'price', s.`price`) AS v, 7 AS flags, UNIX_TIMESTAMP() + 3600 AS exp
+    FROM `app`.`items` AS s
+    WHERE s.`editor_id` = OLD.`id` AND (s.`qty` > 0 AND s.`title` <> 'hidden') IS TRUE
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
+  DELETE c FROM `bc_cache`.`item` AS c JOIN (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` = OLD.`id`
+    LOCK IN SHARE MODE
+  ) AS d ON d.k = c.k;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_tenants_bd`;
+DELIMITER //
+CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
+bc1_660e40fe7d2cda0a: BEGIN
+  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_editor, item_owner).
+  INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
+  SELECT d.k, d.v, d.flags, d.exp, UUID_SHORT() FROM (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, JSON_OBJECT('owner', s.`owner_id`, 'editor', NULL, 'title', s.`title`, 'born', CAST(s.`born` AS CHAR), 'meta', JSON_EXTRACT(s.`meta`, '$'), 'raw', HEX(s.`raw`), 'price', s.`price`) AS v, 7 AS flags, UNIX_TIMESTAMP() + 3600 AS exp
+    FROM `app`.`items` AS s
+    WHERE s.`editor_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`) AND (s.`qty` > 0 AND s.`title` <> 'hidden') IS TRUE
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
+  DELETE c FROM `bc_cache`.`item` AS c JOIN (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
+    LOCK IN SHARE MODE
+  ) AS d ON d.k = c.k;
 END//
 DELIMITER ;
 
@@ -130,17 +164,6 @@ bc1_e76b192d4d298a9c: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_item_items_ad`;
-DELIMITER //
-CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_items_ad` AFTER DELETE ON `app`.`items` FOR EACH ROW
-bc1_ff3ffe48dae38997: BEGIN
-  -- The row has gone.
-  IF (OLD.`qty` > 0 AND OLD.`title` <> 'hidden') IS TRUE THEN
-    DELETE FROM `bc_cache`.`item` WHERE k = CONCAT(OLD.`shop`, ':', OLD.`no`);
-  END IF;
-END//
-DELIMITER ;
-
 DROP TRIGGER IF EXISTS `app`.`bc_item_owners_bu`;
 DELIMITER //
 CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_owners_bu` BEFORE UPDATE ON `app`.`owners` FOR EACH ROW
@@ -159,25 +182,24 @@ bc1_92cddedf9d22a563: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_item_owners_bd`;
+DROP TRIGGER IF EXISTS `app`.`bc_item_items_ai`;
 DELIMITER //
-CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_owners_bd` BEFORE DELETE ON `app`.`owners` FOR EACH ROW
-bc1_05a084d3cfd73fbd: BEGIN
-  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_editor, item_owner).
-  INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
-  SELECT d.k, d.v, d.flags, d.exp, UUID_SHORT() FROM (
-    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, JSON_OBJECT('owner', s.`owner_id`, 'editor', NULL, 'title', s.`title`, 'born', CAST(s.`born` AS CHAR), 'meta', JSON_EXTRACT(s.`meta`, '$'), 'raw', HEX(s.`raw`), 'price', s.`price`) AS v, 7 AS flags, UNIX_TIMESTAMP() + 3600 AS exp
-    FROM `app`.`items` AS s
-    WHERE s.`editor_id` = OLD.`id` AND (s.`qty` > 0 AND s.`title` <> 'hidden') IS TRUE
-    LOCK IN SHARE MODE
-  ) AS d
-  ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
-  DELETE c FROM `bc_cache`.`item` AS c JOIN (
-    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
-    FROM `app`.`items` AS s
-    WHERE s.`owner_id` = OLD.`id`
-    LOCK IN SHARE MODE
-  ) AS d ON d.k = c.k;
+CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
+bc1_acd359fd674ab903: BEGIN
+  -- A new row.
+  IF (NEW.`qty` > 0 AND NEW.`title` <> 'hidden') IS TRUE THEN
+    INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
+    VALUES (CONCAT(NEW.`shop`, ':', NEW.`no`),
+            JSON_OBJECT('owner', NEW.`owner_id`, 'editor', NEW.`editor_id`, 'title', NEW.`title`, 'born', CAST(NEW.`born` AS CHAR), 'meta', JSON_EXTRACT(NEW.`meta`, '$'), 'raw', HEX(NEW.`raw`), 'price', NEW.`price`),
+            7,
+            UNIX_TIMESTAMP() + 3600,
+            UUID_SHORT())
+    ON DUPLICATE KEY UPDATE
+      v = JSON_OBJECT('owner', NEW.`owner_id`, 'editor', NEW.`editor_id`, 'title', NEW.`title`, 'born', CAST(NEW.`born` AS CHAR), 'meta', JSON_EXTRACT(NEW.`meta`, '$'), 'raw', HEX(NEW.`raw`), 'price', NEW.`price`),
+      flags = 7,
+      exp = UNIX_TIMESTAMP() + 3600,
+      cas = UUID_SHORT();
+  END IF;
 END//
 DELIMITER ;
 
@@ -194,28 +216,6 @@ bc1_d1e787bfbfcf12ac: BEGIN
     LOCK IN SHARE MODE
   ) AS d
   ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_item_tenants_bd`;
-DELIMITER //
-CREATE DEFINER = `root`@`localhost` TRIGGER `app`.`bc_item_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
-bc1_660e40fe7d2cda0a: BEGIN
-  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_editor, item_owner).
-  INSERT INTO `bc_cache`.`item` (k, v, flags, exp, cas)
-  SELECT d.k, d.v, d.flags, d.exp, UUID_SHORT() FROM (
-    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k, JSON_OBJECT('owner', s.`owner_id`, 'editor', NULL, 'title', s.`title`, 'born', CAST(s.`born` AS CHAR), 'meta', JSON_EXTRACT(s.`meta`, '$'), 'raw', HEX(s.`raw`), 'price', s.`price`) AS v, 7 AS flags, UNIX_TIMESTAMP() + 3600 AS exp
-    FROM `app`.`items` AS s
-    WHERE s.`editor_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`) AND (s.`qty` > 0 AND s.`title` <> 'hidden') IS TRUE
-    LOCK IN SHARE MODE
-  ) AS d
-  ON DUPLICATE KEY UPDATE v = d.v, flags = d.flags, exp = d.exp, cas = UUID_SHORT();
-  DELETE c FROM `bc_cache`.`item` AS c JOIN (
-    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
-    FROM `app`.`items` AS s
-    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
-    LOCK IN SHARE MODE
-  ) AS d ON d.k = c.k;
 END//
 DELIMITER ;
 
@@ -236,4 +236,5 @@ END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`item_fill`;
 CALL `bc_cache`.`bc_item_fill`(500, NULL);

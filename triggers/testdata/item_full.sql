@@ -73,20 +73,66 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_item_full_items_ai`;
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_items_ad`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_item_full_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
-bc1_ecb7b79549abfa1c: BEGIN
-  -- A new row, with what it points to.
+CREATE TRIGGER `app`.`bc_item_full_items_ad` AFTER DELETE ON `app`.`items` FOR EACH ROW
+bc1_bff7d5ad6fc7007e: BEGIN
+  -- The row has gone.
+  DELETE FROM `bc_cache`.`item_full` WHERE k = CONCAT('item:', OLD.`shop`, ':', OLD.`no`);
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_kinds_ad`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_full_kinds_ad` AFTER DELETE ON `app`.`kinds` FOR EACH ROW
+bc1_bf76e710e68882dc: BEGIN
+  -- The rows of app.items that point here lose their partner.
+  DELETE c FROM `bc_cache`.`item_full` AS c JOIN (
+    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k
+    FROM `app`.`items` AS s
+    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
+    WHERE s.`kind` = OLD.`code` AND NOT ((kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL)
+    LOCK IN SHARE MODE
+  ) AS d ON d.k = c.k;
   INSERT INTO `bc_cache`.`item_full` (k, v, cas)
   SELECT d.k, d.v, 1 FROM (
     SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k, CONCAT(REPLACE(REPLACE(s.`title`, '\\', '\\\\'), ';', '\\;'), ';', REPLACE(REPLACE(IFNULL(kind.`label`, ''), '\\', '\\\\'), ';', '\\;'), ';', IFNULL(s.`price`, ''), ';', REPLACE(REPLACE(IFNULL(UPPER(s.`title`), ''), '\\', '\\\\'), ';', '\\;')) AS v
     FROM `app`.`items` AS s
     LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
-    WHERE s.`shop` = NEW.`shop` AND s.`no` = NEW.`no` AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
+    WHERE s.`kind` = OLD.`code` AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
     LOCK IN SHARE MODE
   ) AS d
   ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_owners_bd`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_full_owners_bd` BEFORE DELETE ON `app`.`owners` FOR EACH ROW
+bc1_7f8dd15b97907bf0: BEGIN
+  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
+  DELETE c FROM `bc_cache`.`item_full` AS c JOIN (
+    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k
+    FROM `app`.`items` AS s
+    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
+    WHERE s.`owner_id` = OLD.`id`
+    LOCK IN SHARE MODE
+  ) AS d ON d.k = c.k;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_tenants_bd`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_full_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
+bc1_039c2642f59e0274: BEGIN
+  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
+  DELETE c FROM `bc_cache`.`item_full` AS c JOIN (
+    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k
+    FROM `app`.`items` AS s
+    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
+    LOCK IN SHARE MODE
+  ) AS d ON d.k = c.k;
 END//
 DELIMITER ;
 
@@ -130,39 +176,6 @@ bc1_fa7a156f5cf57423: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_item_full_items_ad`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_item_full_items_ad` AFTER DELETE ON `app`.`items` FOR EACH ROW
-bc1_bff7d5ad6fc7007e: BEGIN
-  -- The row has gone.
-  DELETE FROM `bc_cache`.`item_full` WHERE k = CONCAT('item:', OLD.`shop`, ':', OLD.`no`);
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_item_full_kinds_ai`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_item_full_kinds_ai` AFTER INSERT ON `app`.`kinds` FOR EACH ROW
-bc1_1560741c313d3b53: BEGIN
-  -- The rows of app.items that point here get their partner.
-  DELETE c FROM `bc_cache`.`item_full` AS c JOIN (
-    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k
-    FROM `app`.`items` AS s
-    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
-    WHERE s.`kind` = NEW.`code` AND NOT ((kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL)
-    LOCK IN SHARE MODE
-  ) AS d ON d.k = c.k;
-  INSERT INTO `bc_cache`.`item_full` (k, v, cas)
-  SELECT d.k, d.v, 1 FROM (
-    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k, CONCAT(REPLACE(REPLACE(s.`title`, '\\', '\\\\'), ';', '\\;'), ';', REPLACE(REPLACE(IFNULL(kind.`label`, ''), '\\', '\\\\'), ';', '\\;'), ';', IFNULL(s.`price`, ''), ';', REPLACE(REPLACE(IFNULL(UPPER(s.`title`), ''), '\\', '\\\\'), ';', '\\;')) AS v
-    FROM `app`.`items` AS s
-    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
-    WHERE s.`kind` = NEW.`code` AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
-    LOCK IN SHARE MODE
-  ) AS d
-  ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
-END//
-DELIMITER ;
-
 DROP TRIGGER IF EXISTS `app`.`bc_item_full_kinds_au`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_item_full_kinds_au` AFTER UPDATE ON `app`.`kinds` FOR EACH ROW
@@ -193,16 +206,33 @@ bc1_ef0825c38c8ac4c5: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_item_full_kinds_ad`;
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_items_ai`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_item_full_kinds_ad` AFTER DELETE ON `app`.`kinds` FOR EACH ROW
-bc1_bf76e710e68882dc: BEGIN
-  -- The rows of app.items that point here lose their partner.
+CREATE TRIGGER `app`.`bc_item_full_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
+bc1_ecb7b79549abfa1c: BEGIN
+  -- A new row, with what it points to.
+  INSERT INTO `bc_cache`.`item_full` (k, v, cas)
+  SELECT d.k, d.v, 1 FROM (
+    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k, CONCAT(REPLACE(REPLACE(s.`title`, '\\', '\\\\'), ';', '\\;'), ';', REPLACE(REPLACE(IFNULL(kind.`label`, ''), '\\', '\\\\'), ';', '\\;'), ';', IFNULL(s.`price`, ''), ';', REPLACE(REPLACE(IFNULL(UPPER(s.`title`), ''), '\\', '\\\\'), ';', '\\;')) AS v
+    FROM `app`.`items` AS s
+    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
+    WHERE s.`shop` = NEW.`shop` AND s.`no` = NEW.`no` AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
+    LOCK IN SHARE MODE
+  ) AS d
+  ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_full_kinds_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_full_kinds_ai` AFTER INSERT ON `app`.`kinds` FOR EACH ROW
+bc1_1560741c313d3b53: BEGIN
+  -- The rows of app.items that point here get their partner.
   DELETE c FROM `bc_cache`.`item_full` AS c JOIN (
     SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k
     FROM `app`.`items` AS s
     LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
-    WHERE s.`kind` = OLD.`code` AND NOT ((kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL)
+    WHERE s.`kind` = NEW.`code` AND NOT ((kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL)
     LOCK IN SHARE MODE
   ) AS d ON d.k = c.k;
   INSERT INTO `bc_cache`.`item_full` (k, v, cas)
@@ -210,25 +240,10 @@ bc1_bf76e710e68882dc: BEGIN
     SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k, CONCAT(REPLACE(REPLACE(s.`title`, '\\', '\\\\'), ';', '\\;'), ';', REPLACE(REPLACE(IFNULL(kind.`label`, ''), '\\', '\\\\'), ';', '\\;'), ';', IFNULL(s.`price`, ''), ';', REPLACE(REPLACE(IFNULL(UPPER(s.`title`), ''), '\\', '\\\\'), ';', '\\;')) AS v
     FROM `app`.`items` AS s
     LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
-    WHERE s.`kind` = OLD.`code` AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
+    WHERE s.`kind` = NEW.`code` AND (kind.`active` = 1 AND s.`qty` >= 0) IS TRUE AND kind.`code` IS NOT NULL
     LOCK IN SHARE MODE
   ) AS d
   ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_item_full_owners_bd`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_item_full_owners_bd` BEFORE DELETE ON `app`.`owners` FOR EACH ROW
-bc1_7f8dd15b97907bf0: BEGIN
-  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
-  DELETE c FROM `bc_cache`.`item_full` AS c JOIN (
-    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k
-    FROM `app`.`items` AS s
-    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
-    WHERE s.`owner_id` = OLD.`id`
-    LOCK IN SHARE MODE
-  ) AS d ON d.k = c.k;
 END//
 DELIMITER ;
 
@@ -246,21 +261,6 @@ bc1_d7af8e9daab667d2: BEGIN
     LOCK IN SHARE MODE
   ) AS d
   ON DUPLICATE KEY UPDATE v = d.v, cas = `item_full`.cas + 1;
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_item_full_tenants_bd`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_item_full_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
-bc1_039c2642f59e0274: BEGIN
-  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
-  DELETE c FROM `bc_cache`.`item_full` AS c JOIN (
-    SELECT CONCAT('item:', s.`shop`, ':', s.`no`) AS k
-    FROM `app`.`items` AS s
-    LEFT JOIN `app`.`kinds` AS kind ON kind.`code` = s.`kind`
-    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
-    LOCK IN SHARE MODE
-  ) AS d ON d.k = c.k;
 END//
 DELIMITER ;
 
@@ -282,4 +282,5 @@ END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`item_full_fill`;
 CALL `bc_cache`.`bc_item_full_fill`(500, NULL);

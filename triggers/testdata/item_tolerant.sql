@@ -118,59 +118,6 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_items_ai`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_item_tolerant_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
-bc1_60eb2208519fa3a4: BEGIN
-  -- A new row.
-  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
-  DECLARE EXIT HANDLER FOR SQLEXCEPTION
-  BEGIN
-    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes it again.
-    DELETE FROM `bc_cache`.`item_tolerant` WHERE k = CONCAT(NEW.`shop`, ':', NEW.`no`);
-    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2) VALUES (NEW.`shop`, NEW.`no`) ON DUPLICATE KEY UPDATE tries = 0;
-  END;
-  INSERT INTO `bc_cache`.`item_tolerant` (k, v)
-  VALUES (CONCAT(NEW.`shop`, ':', NEW.`no`),
-          CAST(NEW.`title` AS SIGNED))
-  ON DUPLICATE KEY UPDATE
-    v = CAST(NEW.`title` AS SIGNED);
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_items_au`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_item_tolerant_items_au` AFTER UPDATE ON `app`.`items` FOR EACH ROW
-bc1_a6005eb4c0963642: BEGIN
-  -- Another key: the old one goes.
-  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
-  DECLARE EXIT HANDLER FOR SQLEXCEPTION
-  BEGIN
-    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes it again.
-    DELETE FROM `bc_cache`.`item_tolerant` WHERE k = CONCAT(NEW.`shop`, ':', NEW.`no`);
-    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2) VALUES (NEW.`shop`, NEW.`no`) ON DUPLICATE KEY UPDATE tries = 0;
-  END;
-  IF NOT (
-      OLD.`shop` <=> NEW.`shop`
-      AND OLD.`no` <=> NEW.`no`
-    ) THEN
-    DELETE FROM `bc_cache`.`item_tolerant` WHERE k = CONCAT(OLD.`shop`, ':', OLD.`no`);
-  END IF;
-  -- Something that is stored has changed.
-  IF NOT (
-      OLD.`shop` <=> NEW.`shop`
-      AND OLD.`no` <=> NEW.`no`
-      AND CAST(OLD.`title` AS BINARY) <=> CAST(NEW.`title` AS BINARY)
-    ) THEN
-    INSERT INTO `bc_cache`.`item_tolerant` (k, v)
-    VALUES (CONCAT(NEW.`shop`, ':', NEW.`no`),
-            CAST(NEW.`title` AS SIGNED))
-    ON DUPLICATE KEY UPDATE
-      v = CAST(NEW.`title` AS SIGNED);
-  END IF;
-END//
-DELIMITER ;
-
 DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_items_ad`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_item_tolerant_items_ad` AFTER DELETE ON `app`.`items` FOR EACH ROW
@@ -210,6 +157,89 @@ bc1_3f1947b745bea315: BEGIN
 END//
 DELIMITER ;
 
+DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_tenants_bd`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_tolerant_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
+bc1_0b2bdfc68cea7bdd: BEGIN
+  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
+  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN
+    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes them again.
+    DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
+      SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+      FROM `app`.`items` AS s
+      WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
+      LOCK IN SHARE MODE
+    ) AS d ON d.k = c.k;
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2)
+    SELECT DISTINCT s.`shop`, s.`no`
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
+    ON DUPLICATE KEY UPDATE tries = 0;
+  END;
+  DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
+    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
+    FROM `app`.`items` AS s
+    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
+    LOCK IN SHARE MODE
+  ) AS d ON d.k = c.k;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_items_au`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_tolerant_items_au` AFTER UPDATE ON `app`.`items` FOR EACH ROW
+bc1_a6005eb4c0963642: BEGIN
+  -- Another key: the old one goes.
+  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN
+    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes it again.
+    DELETE FROM `bc_cache`.`item_tolerant` WHERE k = CONCAT(NEW.`shop`, ':', NEW.`no`);
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2) VALUES (NEW.`shop`, NEW.`no`) ON DUPLICATE KEY UPDATE tries = 0;
+  END;
+  IF NOT (
+      OLD.`shop` <=> NEW.`shop`
+      AND OLD.`no` <=> NEW.`no`
+    ) THEN
+    DELETE FROM `bc_cache`.`item_tolerant` WHERE k = CONCAT(OLD.`shop`, ':', OLD.`no`);
+  END IF;
+  -- Something that is stored has changed.
+  IF NOT (
+      OLD.`shop` <=> NEW.`shop`
+      AND OLD.`no` <=> NEW.`no`
+      AND CAST(OLD.`title` AS BINARY) <=> CAST(NEW.`title` AS BINARY)
+    ) THEN
+    INSERT INTO `bc_cache`.`item_tolerant` (k, v)
+    VALUES (CONCAT(NEW.`shop`, ':', NEW.`no`),
+            CAST(NEW.`title` AS SIGNED))
+    ON DUPLICATE KEY UPDATE
+      v = CAST(NEW.`title` AS SIGNED);
+  END IF;
+END//
+DELIMITER ;
+
+DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_items_ai`;
+DELIMITER //
+CREATE TRIGGER `app`.`bc_item_tolerant_items_ai` AFTER INSERT ON `app`.`items` FOR EACH ROW
+bc1_60eb2208519fa3a4: BEGIN
+  -- A new row.
+  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN
+    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes it again.
+    DELETE FROM `bc_cache`.`item_tolerant` WHERE k = CONCAT(NEW.`shop`, ':', NEW.`no`);
+    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2) VALUES (NEW.`shop`, NEW.`no`) ON DUPLICATE KEY UPDATE tries = 0;
+  END;
+  INSERT INTO `bc_cache`.`item_tolerant` (k, v)
+  VALUES (CONCAT(NEW.`shop`, ':', NEW.`no`),
+          CAST(NEW.`title` AS SIGNED))
+  ON DUPLICATE KEY UPDATE
+    v = CAST(NEW.`title` AS SIGNED);
+END//
+DELIMITER ;
+
 DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_owners_ai`;
 DELIMITER //
 CREATE TRIGGER `app`.`bc_item_tolerant_owners_ai` AFTER INSERT ON `app`.`owners` FOR EACH ROW
@@ -239,36 +269,6 @@ bc1_864a81190ef5eb71: BEGIN
     LOCK IN SHARE MODE
   ) AS d
   ON DUPLICATE KEY UPDATE v = d.v;
-END//
-DELIMITER ;
-
-DROP TRIGGER IF EXISTS `app`.`bc_item_tolerant_tenants_bd`;
-DELIMITER //
-CREATE TRIGGER `app`.`bc_item_tolerant_tenants_bd` BEFORE DELETE ON `app`.`tenants` FOR EACH ROW
-bc1_0b2bdfc68cea7bdd: BEGIN
-  -- By foreign key the server changes or deletes rows of app.items then, without their triggers (item_owner).
-  DECLARE EXIT HANDLER FOR 1205, 1213 RESIGNAL;
-  DECLARE EXIT HANDLER FOR SQLEXCEPTION
-  BEGIN
-    -- The write goes through. No answer is better than an old one; `bc_cache`.`bc_item_tolerant_refresh` computes them again.
-    DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
-      SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
-      FROM `app`.`items` AS s
-      WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
-      LOCK IN SHARE MODE
-    ) AS d ON d.k = c.k;
-    INSERT INTO `bc_cache`.`item_tolerant_due` (id1, id2)
-    SELECT DISTINCT s.`shop`, s.`no`
-    FROM `app`.`items` AS s
-    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
-    ON DUPLICATE KEY UPDATE tries = 0;
-  END;
-  DELETE c FROM `bc_cache`.`item_tolerant` AS c JOIN (
-    SELECT CONCAT(s.`shop`, ':', s.`no`) AS k
-    FROM `app`.`items` AS s
-    WHERE s.`owner_id` IN (SELECT p1.`id` FROM `app`.`owners` AS p1 WHERE p1.`tenant_id` = OLD.`id`)
-    LOCK IN SHARE MODE
-  ) AS d ON d.k = c.k;
 END//
 DELIMITER ;
 
@@ -317,5 +317,6 @@ END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`item_tolerant_fill`;
 CALL `bc_cache`.`bc_item_tolerant_fill`(500, NULL);
 CALL `bc_cache`.`bc_item_tolerant_refresh`(NULL);

@@ -74,15 +74,14 @@ END//
 DELIMITER ;
 
 -- Triggers.
-DROP TRIGGER IF EXISTS `app`.`bc_revenue_payments_ai`;
+DROP TRIGGER IF EXISTS `app`.`bc_revenue_payments_ad`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_revenue_payments_ai` AFTER INSERT ON `app`.`payments` FOR EACH ROW
-bc1_0f44548bcb3053b2: BEGIN
-  -- The group gains a row.
-  IF (NEW.`void` = 0) IS TRUE THEN
-    INSERT INTO `bc_cache`.`revenue` (k, `payments`, `amount`, `units`)
-    VALUES (CONCAT('rev:', NEW.`shop`, ':', CAST(NEW.`day` AS CHAR)), 1, COALESCE(NEW.`amount`, 0), NEW.`units`)
-    ON DUPLICATE KEY UPDATE `payments` = `payments` + 1, `amount` = `amount` + COALESCE(NEW.`amount`, 0), `units` = `units` + NEW.`units`;
+CREATE TRIGGER `app`.`bc_revenue_payments_ad` AFTER DELETE ON `app`.`payments` FOR EACH ROW
+bc1_ab0cd0fc63e211a1: BEGIN
+  -- The group loses a row; with the last one it goes.
+  IF (OLD.`void` = 0) IS TRUE THEN
+    UPDATE `bc_cache`.`revenue` SET `payments` = `payments` - 1, `amount` = `amount` - COALESCE(OLD.`amount`, 0), `units` = `units` - OLD.`units` WHERE k = CONCAT('rev:', OLD.`shop`, ':', CAST(OLD.`day` AS CHAR));
+    DELETE FROM `bc_cache`.`revenue` WHERE k = CONCAT('rev:', OLD.`shop`, ':', CAST(OLD.`day` AS CHAR)) AND `payments` <= 0;
   END IF;
 END//
 DELIMITER ;
@@ -112,14 +111,15 @@ bc1_a4546b3d08746a19: BEGIN
 END//
 DELIMITER ;
 
-DROP TRIGGER IF EXISTS `app`.`bc_revenue_payments_ad`;
+DROP TRIGGER IF EXISTS `app`.`bc_revenue_payments_ai`;
 DELIMITER //
-CREATE TRIGGER `app`.`bc_revenue_payments_ad` AFTER DELETE ON `app`.`payments` FOR EACH ROW
-bc1_ab0cd0fc63e211a1: BEGIN
-  -- The group loses a row; with the last one it goes.
-  IF (OLD.`void` = 0) IS TRUE THEN
-    UPDATE `bc_cache`.`revenue` SET `payments` = `payments` - 1, `amount` = `amount` - COALESCE(OLD.`amount`, 0), `units` = `units` - OLD.`units` WHERE k = CONCAT('rev:', OLD.`shop`, ':', CAST(OLD.`day` AS CHAR));
-    DELETE FROM `bc_cache`.`revenue` WHERE k = CONCAT('rev:', OLD.`shop`, ':', CAST(OLD.`day` AS CHAR)) AND `payments` <= 0;
+CREATE TRIGGER `app`.`bc_revenue_payments_ai` AFTER INSERT ON `app`.`payments` FOR EACH ROW
+bc1_0f44548bcb3053b2: BEGIN
+  -- The group gains a row.
+  IF (NEW.`void` = 0) IS TRUE THEN
+    INSERT INTO `bc_cache`.`revenue` (k, `payments`, `amount`, `units`)
+    VALUES (CONCAT('rev:', NEW.`shop`, ':', CAST(NEW.`day` AS CHAR)), 1, COALESCE(NEW.`amount`, 0), NEW.`units`)
+    ON DUPLICATE KEY UPDATE `payments` = `payments` + 1, `amount` = `amount` + COALESCE(NEW.`amount`, 0), `units` = `units` + NEW.`units`;
   END IF;
 END//
 DELIMITER ;
@@ -139,4 +139,5 @@ END//
 DELIMITER ;
 
 -- What is there already.
+DELETE FROM `bc_cache`.`revenue_fill`;
 CALL `bc_cache`.`bc_revenue_fill`(500, NULL);
