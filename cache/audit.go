@@ -202,6 +202,7 @@ func (g *Generation) Mend(differences []Difference, seen, version uint64) (err e
 	}
 	t := g.table
 	defer t.unlock()
+	defer t.store.revision.Add(1)
 	g.origin = OriginMended
 	for i := range differences {
 		d := &differences[i]

@@ -73,6 +73,7 @@ func (g *Generation) redefine(def *schema.Table) (large []*secondary, err error)
 	g.def, g.indexes = def, indexes
 	t.def.Store(def)
 	t.redefining.Store(false)
+	t.store.revision.Add(1)
 	large = g.buildWanted()
 	return large, g.settle()
 }

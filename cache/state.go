@@ -123,6 +123,7 @@ func (t *Table) move(to State, reason string) {
 	}
 	t.reason = reason
 	t.store.transitions[to].Add(1)
+	t.store.revision.Add(1)
 	t.pending = append(t.pending, Transition{Table: t.fullName, From: from, To: to, Reason: reason})
 }
 

@@ -45,6 +45,7 @@ type Store struct {
 	hot         atomic.Pointer[hotRows]
 	hotCounts   hotCounts
 	transitions [stateCount]atomic.Uint64
+	revision    atomic.Uint64
 
 	mu     sync.RWMutex
 	tables map[schema.Name]*Table
@@ -174,6 +175,9 @@ func (s *Store) Transitions(to State) uint64 {
 	}
 	return s.transitions[to].Load()
 }
+
+// Revision counts what changes tables and is not in the log: changes of state, repairs, other definitions of live tables.
+func (s *Store) Revision() uint64 { return s.revision.Load() }
 
 // Close ends the building of indexes and waits for it. Tables go on answering with what they have. It may be called
 // more than once.

@@ -164,3 +164,34 @@ func TestLossyCrash(t *testing.T) {
 		})
 	}
 }
+
+// The log is reset while nobody looks, and gets as many transactions as it had, under the same numbers, but in fewer files:
+// the file that was read last is not there.
+func TestResetIntoFewerFiles(t *testing.T) {
+	t.Parallel()
+	for flavor, reset := range map[string]string{testmysql.MariaDB: "RESET MASTER", testmysql.MySQL: "RESET BINARY LOGS AND GTIDS"} {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			s := testmysql.Private(t, flavor, "--innodb-flush-log-at-trx-commit=1")
+			r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')", "CREATE TABLE other (id INT PRIMARY KEY)")
+			for range 3 {
+				r.exec("FLUSH BINARY LOGS")
+			}
+			p := testmysql.NewProxy(t, s)
+			r.start(func(cfg *Config) { cfg.Source = parsed(t, p.DSN) }, func(f *Follower) { f.candidates.longest = 200 * time.Millisecond })
+			r.same("w")
+			loads := r.sink.loadsOf(r.schema + ".w")
+			p.Down.Store(true)
+			p.Cut()
+			r.exec("UPDATE w SET v = 7")
+			r.exec(reset)
+			for i := range 40 {
+				r.exec("INSERT INTO other VALUES (" + strconv.Itoa(i) + ")")
+			}
+			p.Down.Store(false)
+			r.eventually("the table is loaded anew", func() bool { return r.sink.loadsOf(r.schema+".w") > loads })
+			r.same("w", "other")
+			r.noGap()
+		})
+	}
+}

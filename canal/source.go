@@ -281,6 +281,10 @@ func (s *source) lacks(applied gtidSet, at coordinate) lack {
 	if size, ok := s.files[at.file]; ok && size < at.pos {
 		return lack{reason: fmt.Sprintf("the source's log file %s is shorter than what was read of it: a crash lost the end", at.file)}
 	}
+	// What was read before s.end was asked for can't be beyond it, in the same log.
+	if order, ok := at.compare(s.end); at.file != "" && ok && order > 0 {
+		return lack{reason: fmt.Sprintf("the source's log ends before %s, up to which it was read: it was reset or restored", at)}
+	}
 	return lack{}
 }
 

@@ -37,8 +37,11 @@ type keeper struct {
 
 	saved, failed atomic.Uint64
 	lastAt        atomic.Int64 // Unix seconds of the last image, 0 for none
-	savedSeq      uint64       // the place of the last image
+	savedAt       contentMark  // of the last image
 }
+
+// contentMark stands for what the tables hold: while it is the same they are.
+type contentMark struct{ seq, revision uint64 }
 
 // openState takes the folder, and reads what was saved there last. Nothing usable is no error.
 func openState(path string, logger *slog.Logger) (*state.Dir, *canal.Saved, error) {
@@ -96,8 +99,8 @@ func (k *keeper) last() {
 
 // save writes an image, and pauses after each piece idle times as long as that has taken.
 func (k *keeper) save(ctx context.Context, idle int) {
-	seq := k.follower.Position().Seq
-	if k.lastAt.Load() != 0 && seq == k.savedSeq {
+	at := contentMark{k.follower.Position().Seq, k.store.Revision()}
+	if k.lastAt.Load() != 0 && at == k.savedAt {
 		return // nothing has changed
 	}
 	begun := time.Now()
@@ -110,7 +113,7 @@ func (k *keeper) save(ctx context.Context, idle int) {
 		k.logger.Warn("state not saved; the one before stays", "err", err)
 	case tables > 0:
 		k.saved.Add(1)
-		k.savedSeq = seq
+		k.savedAt = at
 		k.lastAt.Store(time.Now().Unix())
 		k.logger.Debug("state saved", "tables", tables, "rows", rows, "seconds", time.Since(begun).Seconds())
 	}
@@ -128,8 +131,8 @@ func (k *keeper) image(ctx context.Context, idle int) (tables int, rows uint64, 
 			live = append(live, g)
 		}
 	}
-	if low.Identity == "" || len(live) == 0 {
-		return 0, 0, nil
+	if low.Identity == "" || low.File == "" || len(live) == 0 {
+		return 0, 0, nil // without its place in the log nobody could tell whether that is still the same log
 	}
 	round, err := k.dir.Begin()
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/binlogcache/binlogcache/admin"
 	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/testmysql"
+	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 // writing keeps changing the rows 0 to n of a table t (id, v) until it is stopped.
@@ -113,7 +115,7 @@ func TestWarmRestart(t *testing.T) {
 
 			// What was saved under writers, and a crash some time later: the folder as it is then.
 			stop := writing(t, db, rows)
-			d.keeper.savedSeq = 0
+			d.keeper.savedAt = contentMark{}
 			d.keeper.save(t.Context(), 0)
 			if n := d.keeper.saved.Load(); n != 1 {
 				t.Fatalf("%d images", n)
@@ -169,4 +171,35 @@ func TestWarmRestart(t *testing.T) {
 			d.agrees("with damaged files")
 		})
 	}
+}
+
+// A repair is no transaction, and an image that was written before it must not bring the wrong row back.
+func TestRepairsAreSaved(t *testing.T) {
+	t.Parallel()
+	s := testmysql.Private(t, testmysql.MariaDB) // where nothing else is written
+	schemaName := s.Schema(t)
+	db := s.DBIn(t, schemaName)
+	for _, sql := range []string{"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'right')"} {
+		if _, err := db.ExecContext(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	withState := func(c *config.Serve) { c.StateDir = dir }
+	d := runDaemon(t, s.DSN, schemaName+".*", withState)
+	g := d.generation(schema.Name{Schema: schemaName, Table: "t"})
+	damage := []rowcodec.Change{{Before: textRow("1", "right"), After: textRow("1", "wrong")}}
+	if err := g.Apply(damage, d.follower.Position().Version); err != nil {
+		t.Fatal(err)
+	}
+	d.keeper.save(t.Context(), 0)
+	if r := d.verify(admin.VerifyRequest{Repair: true}); r.Mended != 1 {
+		t.Fatalf("repair: %+v", r)
+	}
+	d.stop()
+	d = runDaemon(t, s.DSN, schemaName+".*", withState)
+	if !d.restored(schemaName + ".t") {
+		t.Error("the table was loaded anew")
+	}
+	d.agrees("after a repair and a restart")
 }
