@@ -144,7 +144,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	d.router = router.New(routerConfig)
 	var saved *canal.Saved
 	if cfg.StateDir != "" {
-		d.keeper = &keeper{store: d.store, logger: logger}
+		d.keeper = &keeper{store: d.store, ready: func() bool { return len(d.NotReady()) == 0 }, logger: logger}
 		if d.keeper.dir, saved, err = openState(cfg.StateDir, logger); err != nil {
 			return nil, err
 		}
