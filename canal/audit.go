@@ -111,7 +111,7 @@ func (a *auditing) give(ctx context.Context, ch *chunk, final bool) error {
 	return a.judge(a.feed.target, a.feed.def, p)
 }
 
-// end reads the end of the log over another connection than one that a SELECT is using.
+// end reads the end of the log, over another connection than one that a SELECT is using.
 func (a *auditing) end(ctx context.Context) (at coordinate, err error) {
 	err = a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
 		at, _, err = logEnd(ctx, c)
@@ -128,12 +128,13 @@ func (a *auditing) chunks(ctx context.Context) error {
 			if ch.low, err = a.attempt.low(ctx, c); err != nil {
 				return err
 			}
-			if more, err = reader.read(ctx, c, ch); err != nil {
-				return err
-			}
-			ch.high, _, err = logEnd(ctx, c)
+			more, err = reader.read(ctx, c, ch)
 			return err
 		})
+		if err == nil {
+			// By itself: a connection that was lost since must not have the next piece read in this one's place.
+			ch.high, err = a.end(ctx)
+		}
 		if err != nil {
 			return err
 		}
