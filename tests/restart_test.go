@@ -26,15 +26,21 @@ func (d *daemon) verifies(when string) {
 	}
 }
 
-// from tells what a table was filled from when it became live last; empty before.
+// from tells what a table that is live was filled from. The line of the log may come after the readiness.
 func (d *daemon) from(table string) (from string) {
-	for line := range strings.Lines(d.log.String()) {
-		if strings.Contains(line, `msg="table is live" table=`+table+" ") {
-			_, from, _ = strings.Cut(strings.TrimSpace(line), " from=")
-			from, _, _ = strings.Cut(strings.ReplaceAll(from, `"`, ""), " seconds=")
+	d.t.Helper()
+	eventually(d.t, "the log tells how "+table+" came", func() error {
+		for line := range strings.Lines(d.log.String()) {
+			if strings.Contains(line, `msg="table is live" table=`+table+" ") {
+				_, from, _ = strings.Cut(strings.TrimSpace(line), " from=")
+			}
 		}
-	}
-	return from
+		if from == "" {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	return strings.Trim(from, `"`)
 }
 
 // manifest is what is written last of an image.

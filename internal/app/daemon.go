@@ -36,9 +36,6 @@ const (
 	// drainTimeout bounds the answers to requests that were received before the end; with the rest of the stop it stays
 	// below the 10 s after which service managers kill.
 	drainTimeout = 6 * time.Second
-	// gcPercent keeps the heap's head room small: what is on it are mostly rows and indexes, which hold no pointers and cost
-	// the collector next to nothing. A GOGC in the environment counts more.
-	gcPercent = 25
 	// retryInterval is the pause before the source is asked again for what could not be read.
 	retryInterval = time.Second
 	// writeWorkers is the number of writes that can wait for a commit together on one port, which makes large groups of
@@ -238,6 +235,7 @@ func (d *daemon) run(ctx context.Context) error {
 	followPart.start(base, cancel, d.fresh.run)
 	followPart.start(base, cancel, d.keepContainers)
 	followPart.start(base, cancel, d.verifier.Run)
+	followPart.start(base, cancel, d.limitHeap)
 	if d.keeper != nil {
 		followPart.start(base, cancel, d.keeper.run)
 	}
