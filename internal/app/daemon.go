@@ -54,6 +54,11 @@ func serve(ctx context.Context, cfg *config.Serve, stderr io.Writer) error {
 		return err
 	}
 	logger.Info("starting", "version", Version(), "config", cfg)
+	limiting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var heap sync.WaitGroup
+	heap.Go(func() { d.limitHeap(limiting) })
+	defer heap.Wait()
+	defer stop()
 	return d.run(ctx)
 }
 
@@ -235,7 +240,6 @@ func (d *daemon) run(ctx context.Context) error {
 	followPart.start(base, cancel, d.fresh.run)
 	followPart.start(base, cancel, d.keepContainers)
 	followPart.start(base, cancel, d.verifier.Run)
-	followPart.start(base, cancel, d.limitHeap)
 	if d.keeper != nil {
 		followPart.start(base, cancel, d.keeper.run)
 	}

@@ -23,10 +23,10 @@ const (
 // limitHeap makes the collector keep the whole process within --memory, a quarter of it, and heapRoom. What rows and
 // indexes take outside of Go's heap is not the collector's to count, so it gets what they leave. It is a goal and no wall: where
 // more is live the collector takes up to half of the processors' time, and the heap grows. A GOMEMLIMIT in the environment
-// counts more.
-func (d *daemon) limitHeap(ctx context.Context) error {
+// counts more. It is for a process that is this daemon and nothing else, and runs until ctx ends.
+func (d *daemon) limitHeap(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" {
-		return nil
+		return
 	}
 	defer debug.SetMemoryLimit(math.MaxInt64)
 	all := int64(d.cfg.Memory) + int64(d.cfg.Memory)/4 + heapRoom
@@ -36,7 +36,7 @@ func (d *daemon) limitHeap(ctx context.Context) error {
 			told = left
 		}
 		if !pause(ctx, heapLimitEvery) {
-			return nil
+			return
 		}
 	}
 }
