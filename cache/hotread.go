@@ -1,7 +1,6 @@
 package cache
 
 import (
-
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
 )
