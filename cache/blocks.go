@@ -68,6 +68,14 @@ func (p *blockPool) put(b []byte) {
 	p.free = append(p.free, b)
 }
 
+// outside returns the bytes of the blocks in use that are outside of Go's heap. Where the system can't give such memory
+// it may be more than there is.
+func (p *blockPool) outside() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(int64(p.inUse)*blockBytes, int64(len(p.regions.maps))*regionBytes)
+}
+
 // alloc returns size bytes, from the pool when that is the size of a block.
 func (p *blockPool) alloc(size int) []byte {
 	if size == blockBytes {

@@ -493,6 +493,28 @@ func TestHotMemory(t *testing.T) {
 		t.Errorf("the share of hot rows was given away: %v", err)
 	}
 
+	// A table that fills the memory as long as there are no hot rows leaves room for some.
+	store = New(Config{MemoryLimit: 8 << 20, HotBytes: 2 << 20})
+	defer store.Close()
+	full = store.Add("app", "t", ModeFull)
+	g = mustLoad(t, full, testDef(false))
+	if err := grow(13 << 19); err != nil {
+		t.Fatal(err)
+	}
+	if err := grow(15 << 19); !errors.Is(err, ErrMemory) {
+		t.Errorf("all was given away: %v", err)
+	}
+	full = store.Add("app", "v", ModeFull)
+	other := testDef(false)
+	other.Name = "v"
+	g = mustLoad(t, full, other)
+	if err := grow(13 << 19); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Add("app", "u", ModeHot).LoadHot(def); err != nil {
+		t.Errorf("a hot table beside full ones that take all they may: %v", err)
+	}
+
 	store = New(Config{MemoryLimit: 2 << 20, HotBytes: 512 << 10})
 	defer store.Close()
 	if _, err := store.Add("app", "t", ModeHot).LoadHot(testDef(false)); !errors.Is(err, ErrMemory) {
@@ -500,7 +522,7 @@ func TestHotMemory(t *testing.T) {
 	}
 	// A table that did not fit becomes hot.
 	full.SetMode(ModeHot)
-	if _, err := full.LoadHot(testDef(false)); err != nil {
+	if _, err := full.LoadHot(other); err != nil {
 		t.Error(err)
 	}
 }

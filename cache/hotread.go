@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"slices"
-
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -84,7 +82,7 @@ func (t *Table) BeginRead(s *schema.Search, emit func(row rowcodec.Row, version 
 // asks for it.
 func (t *Table) Asked() uint64 { return t.asked.Load() }
 
-// Finish ends the read with what the SELECT gave: a row, which is copied, or nil for none, or an error. seen is a version
+// Finish ends the read with what the SELECT gave: a row, which is the read's from then on, or nil for none, or an error. seen is a version
 // up to which the SELECT has certainly seen everything, known is false where there is no such version. publish is true
 // when Publish has to follow.
 func (r *HotRead) Finish(row rowcodec.Row, err error, seen uint64, known bool) (publish bool) {
@@ -93,7 +91,7 @@ func (r *HotRead) Finish(row rowcodec.Row, err error, seen uint64, known bool) (
 	t.mu.Lock()
 	defer t.unlock()
 	defer close(r.done)
-	r.row, r.err, r.seen = slices.Clone(row), err, seen
+	r.row, r.err, r.seen = row, err, seen
 	if g.ended {
 		// While the table is not hot the answer is one as of any table. When it is hot again its memory may have what is
 		// older than this answer.

@@ -43,6 +43,8 @@ const (
 	hotEntryBytes = 32
 	// hotKeyBytes is the longest key: bigcache has 16 bits for the length.
 	hotKeyBytes = 16 << 10
+	// hotFloorShare is the part of all memory that full tables leave in any case.
+	hotFloorShare = 32
 	// hotMinimum is the least memory with which rows are kept.
 	hotMinimum = 4 * hotShardBytes / 3
 )
@@ -56,7 +58,8 @@ func (s *Store) hotRows() (*hotRows, error) {
 	}
 	limit := s.cfg.HotBytes
 	if s.cfg.MemoryLimit > 0 {
-		limit = min(limit, s.cfg.MemoryLimit-s.used.Load())
+		// Tables that are being loaded may be over their limit for a moment.
+		limit = min(limit, max(s.cfg.MemoryLimit-s.used.Load(), s.hotFloor()))
 	}
 	if limit < hotMinimum {
 		return nil, fmt.Errorf("%w: %d bytes are left for hot rows, %d are needed", ErrMemory, max(limit, 0), hotMinimum)
@@ -67,6 +70,19 @@ func (s *Store) hotRows() (*hotRows, error) {
 	}
 	s.hot.Store(h)
 	return h, nil
+}
+
+// hotFloor is what full tables leave to hot rows, even while there are none: one that turns out not to fit, when others
+// have taken the rest, can be kept hot then.
+func (s *Store) hotFloor() int64 {
+	floor := min(s.cfg.HotBytes, s.cfg.MemoryLimit/hotFloorShare)
+	if floor < hotMinimum {
+		floor = hotMinimum
+	}
+	if s.cfg.HotBytes < floor || s.cfg.MemoryLimit < 4*floor {
+		return 0
+	}
+	return floor
 }
 
 func newHotRows(limit int64, counts *hotCounts) (*hotRows, error) {

@@ -165,6 +165,9 @@ func (s *Store) Used() int64 {
 	return used
 }
 
+// OutsideHeap returns how many bytes of rows and indexes lie outside of Go's heap, where the collector does not count them.
+func (s *Store) OutsideHeap() int64 { return s.pool.outside() }
+
 // MemoryLimit returns the limit that the store was made with; 0 means none.
 func (s *Store) MemoryLimit() int64 { return s.cfg.MemoryLimit }
 
@@ -197,6 +200,8 @@ func (s *Store) overLimit() bool {
 	limit := s.cfg.MemoryLimit
 	if hot := s.hot.Load(); hot != nil {
 		limit -= hot.limit
+	} else {
+		limit -= s.hotFloor()
 	}
 	return s.used.Load() > limit
 }

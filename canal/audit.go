@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -111,7 +113,7 @@ func (a *auditing) give(ctx context.Context, ch *chunk, final bool) error {
 	return a.judge(a.feed.target, a.feed.def, p)
 }
 
-// end reads the end of the log over another connection than one that a SELECT is using.
+// end reads the end of the log, over another connection than one that a SELECT is using.
 func (a *auditing) end(ctx context.Context) (at coordinate, err error) {
 	err = a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
 		at, _, err = logEnd(ctx, c)
@@ -120,28 +122,59 @@ func (a *auditing) end(ctx context.Context) (at coordinate, err error) {
 	return at, err
 }
 
+// chunks reads a piece while the one before is judged.
 func (a *auditing) chunks(ctx context.Context) error {
-	reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows)
-	ch := &chunk{}
-	for more := true; more; {
-		err := a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
-			if ch.low, err = a.attempt.low(ctx, c); err != nil {
-				return err
-			}
-			if more, err = reader.read(ctx, c, ch); err != nil {
-				return err
-			}
-			ch.high, _, err = logEnd(ctx, c)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if err := a.give(ctx, ch, !more); err != nil {
-			return err
-		}
+	type piece struct {
+		*chunk
+		final bool
 	}
-	return nil
+	group, ctx := errgroup.WithContext(ctx)
+	free := make(chan *chunk, 2)
+	free <- &chunk{}
+	free <- &chunk{}
+	full := make(chan piece)
+	group.Go(func() error {
+		defer close(full)
+		reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows)
+		for more := true; more; {
+			var ch *chunk
+			select {
+			case ch = <-free:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			err := a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
+				if ch.low, err = a.attempt.low(ctx, c); err != nil {
+					return err
+				}
+				more, err = reader.read(ctx, c, ch)
+				return err
+			})
+			if err == nil {
+				// By itself: a connection that was lost since must not have the next piece read in this one's place.
+				ch.high, err = a.end(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			select {
+			case full <- piece{ch, !more}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	group.Go(func() error {
+		for p := range full {
+			if err := a.give(ctx, p.chunk, p.final); err != nil {
+				return err
+			}
+			free <- p.chunk
+		}
+		return nil
+	})
+	return group.Wait()
 }
 
 // whole reads the table with one SELECT. A connection that is lost is the end of it.

@@ -100,9 +100,11 @@ type Follower struct {
 	// log files that were read lately were made, to know them again.
 	prepared prepared
 	made     map[string]uint32
-	// resume is Run's until the first connection has been made. restoring are the goroutines that it starts.
+	// resume is Run's until the first connection has been made. restoring are the goroutines that it starts, restores how
+	// many of them have not ended.
 	resume    *resumption
 	restoring sync.WaitGroup
+	restores  atomic.Int32
 	// warned are the problems that were logged; Run's own.
 	warned map[string]bool
 

@@ -124,6 +124,7 @@ func (f *Follower) restore(ctx context.Context, r *resumption, end coordinate) {
 		}
 		attempts, contents = append(attempts, a), append(contents, content)
 	}
+	f.restores.Store(int32(len(attempts)))
 	for _, t := range f.tables.all() {
 		if !t.loading() {
 			f.requestLoad(t)
@@ -135,6 +136,7 @@ func (f *Follower) restore(ctx context.Context, r *resumption, end coordinate) {
 	slots := make(chan struct{}, f.cfg.Loads)
 	for i, a := range attempts {
 		f.restoring.Go(func() {
+			defer f.restores.Add(-1)
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			ctx, cancel := context.WithCancelCause(ctx)
@@ -147,6 +149,9 @@ func (f *Follower) restore(ctx context.Context, r *resumption, end coordinate) {
 		})
 	}
 }
+
+// Restoring reports that tables are being filled from what an earlier process has saved.
+func (f *Follower) Restoring() bool { return f.restores.Load() > 0 }
 
 // attachSaved opens the Target of a table whose definition is still the saved one.
 func (f *Follower) attachSaved(ctx context.Context, t *table, content SavedTable) (*attempt, error) {

@@ -253,6 +253,7 @@ type chunk struct {
 
 func (ch *chunk) reset() {
 	ch.arena.Reset()
+	clear(ch.rows) // large rows have memory of their own
 	ch.rows = ch.rows[:0]
 }
 

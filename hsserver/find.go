@@ -3,6 +3,7 @@ package hsserver
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -233,12 +234,19 @@ func (s *session) emitRow(row rowcodec.Row, _ uint64) bool {
 	return true
 }
 
+// largeValue is from where on the room for a value is made at once.
+const largeValue = 64 << 10
+
 // appendRow appends the columns of one row.
 func appendRow(out []byte, row rowcodec.Row, columns []int) []byte {
 	plain := row.Plain()
 	for _, c := range columns {
 		out = append(out, '\t')
 		v, null := row.Value(c)
+		if len(v) >= largeValue {
+			// Growing step by step would leave several times the value to the collector.
+			out = slices.Grow(out, len(v)+len(v)/16)
+		}
 		switch {
 		case null:
 			out = append(out, nullByte)

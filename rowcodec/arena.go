@@ -15,9 +15,16 @@ type Arena struct {
 	size  int
 }
 
-// Row makes the finished row of b a row in the arena. It stays valid until Reset.
+// Row makes the finished row of b a row in the arena. It stays valid until Reset. b is to be Reset before it is used again.
 func (a *Arena) Row(b *Builder) Row {
 	need := b.size()
+	if need > arenaMost {
+		// It would have a chunk of its own: the builder's memory does as well.
+		if row, ok := b.take(); ok {
+			a.size += len(row)
+			return row
+		}
+	}
 	if cap(a.chunk)-len(a.chunk) < need {
 		a.next = min(max(2*a.next, arenaFirst), arenaMost)
 		// Rows in the old chunk keep it alive; nothing is copied.

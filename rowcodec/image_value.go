@@ -132,7 +132,7 @@ func (c *imageColumn) decodeSized(b *Builder, data []byte) (size int, err error)
 	v := data[prefix : prefix+length]
 	switch c.op {
 	case opBytes:
-		b.values = append(b.values, v...)
+		b.grow(v)
 	case opPadded:
 		b.values = append(b.values, v...)
 		for range c.size - length {

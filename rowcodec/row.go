@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Row is one row in its cached form: the text that the server sends for each column with character_set_results=NULL,
@@ -117,8 +118,34 @@ func (b *Builder) Null() { b.ends = append(b.ends, uint32(len(b.values))|1<<31) 
 
 // Add adds a value; v is copied.
 func (b *Builder) Add(v []byte) {
-	b.values = append(b.values, v...)
+	b.grow(v)
 	b.End()
+}
+
+// grow appends v to the value at hand.
+func (b *Builder) grow(v []byte) {
+	if len(v) > arenaMost {
+		b.values = slices.Grow(b.values, len(v)+takeRoom)
+	}
+	b.values = append(b.values, v...)
+}
+
+// takeRoom is what is left behind large values for the head of their row: see take.
+const takeRoom = 1 << 10
+
+// take gives the finished row in the builder's own memory, which it then has no longer. ok is false when there is no
+// room in it.
+func (b *Builder) take() (row Row, ok bool) {
+	head := b.appendHead(nil)
+	n := len(head) + len(b.values)
+	if cap(b.values) < n {
+		return nil, false
+	}
+	row = Row(b.values[:n:n])
+	copy(row[len(head):], b.values)
+	copy(row, head)
+	b.values = nil
+	return row, true
 }
 
 // Buffer returns the values written so far, to be appended to: SetBuffer and End then make the appended bytes a value.
@@ -153,6 +180,11 @@ func (b *Builder) width() (width int, code byte) {
 // AppendRow appends the finished row to dst. A row holds at most 2 GiB of values and 65,535 columns; the server's own
 // limits (4,096 columns, 1 GiB packets) are below that.
 func (b *Builder) AppendRow(dst []byte) []byte {
+	return append(b.appendHead(dst), b.values...)
+}
+
+// appendHead appends what comes before the values.
+func (b *Builder) appendHead(dst []byte) []byte {
 	n := len(b.ends)
 	width, head := b.width()
 	if isPlain(b.values) {
@@ -175,7 +207,7 @@ func (b *Builder) AppendRow(dst []byte) []byte {
 			dst = append(dst, byte(e), byte(e>>8), byte(e>>16), byte(e>>24)|null)
 		}
 	}
-	return append(dst, b.values...)
+	return dst
 }
 
 // isPlain reports that no byte of v is below 0x10, eight bytes at a time: y has the high halves of eight bytes, and the

@@ -156,8 +156,24 @@ func TestArena(t *testing.T) {
 		t.Errorf("after Reset: size %d, chunk of %d", a.Size(), cap(a.chunk))
 	}
 	var b Builder
-	b.Add(make([]byte, 2*arenaMost))
-	a.Row(&b)
+	large := bytes.Repeat([]byte("large"), arenaMost)
+	fill := func(v []byte) {
+		b.Reset()
+		b.Null()
+		b.Add([]byte("before"))
+		b.Add(v)
+		b.Add([]byte("after"))
+	}
+	fill(large)
+	want := Row(b.AppendRow(nil))
+	first := a.Row(&b)
+	fill(bytes.ToUpper(large))
+	if n := testing.AllocsPerRun(1, func() { a.Row(&b) }); n > 2 {
+		t.Errorf("%v allocations for a large row that is there already", n)
+	}
+	if !bytes.Equal(first, want) || first.Check(4) != nil || cap(first) != len(first) || a.Size() < len(first) {
+		t.Error("a large row is another one in the arena, or was overwritten")
+	}
 	a.Reset()
 	if cap(a.chunk) > arenaMost {
 		t.Error("the memory of one huge row is kept")

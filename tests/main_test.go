@@ -95,6 +95,12 @@ func freeAddress(t *testing.T) string {
 // start starts `serve` on free ports and does not wait for it.
 func start(t *testing.T, dsn, tables string, args ...string) *daemon {
 	t.Helper()
+	return startBinary(t, binary, dsn, tables, args...)
+}
+
+// startBinary is start with another build of the program.
+func startBinary(t *testing.T, binary, dsn, tables string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, handlerSocket: freeAddress(t), writePort: freeAddress(t), memcached: freeAddress(t), log: &logBuffer{}, exited: make(chan struct{})}
 	admin := freeAddress(t)
 	d.base = "http://" + admin

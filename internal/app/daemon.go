@@ -36,9 +36,6 @@ const (
 	// drainTimeout bounds the answers to requests that were received before the end; with the rest of the stop it stays
 	// below the 10 s after which service managers kill.
 	drainTimeout = 6 * time.Second
-	// gcPercent keeps the heap's head room small: what is on it are mostly rows and indexes, which hold no pointers and cost
-	// the collector next to nothing. A GOGC in the environment counts more.
-	gcPercent = 25
 	// retryInterval is the pause before the source is asked again for what could not be read.
 	retryInterval = time.Second
 	// writeWorkers is the number of writes that can wait for a commit together on one port, which makes large groups of
@@ -57,6 +54,11 @@ func serve(ctx context.Context, cfg *config.Serve, stderr io.Writer) error {
 		return err
 	}
 	logger.Info("starting", "version", Version(), "config", cfg)
+	limiting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var heap sync.WaitGroup
+	heap.Go(func() { d.limitHeap(limiting) })
+	defer heap.Wait()
+	defer stop()
 	return d.run(ctx)
 }
 
@@ -144,7 +146,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	d.router = router.New(routerConfig)
 	var saved *canal.Saved
 	if cfg.StateDir != "" {
-		d.keeper = &keeper{store: d.store, logger: logger}
+		d.keeper = &keeper{store: d.store, ready: func() bool { return len(d.NotReady()) == 0 }, logger: logger}
 		if d.keeper.dir, saved, err = openState(cfg.StateDir, logger); err != nil {
 			return nil, err
 		}

@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// saveEvery is the least time between two images.
+	// saveEvery is the least time between two images, and the longest before the first.
 	saveEvery = time.Minute
+	// firstSaveCheck is how often it is asked whether everything is there for the first image.
+	firstSaveCheck = 500 * time.Millisecond
 	// saveShare bounds the share of time that is spent on images: one that takes a second is followed by 30 without.
 	saveShare = 30
 	// saveIdle is how many times as long as it has worked a background image pauses after each piece.
@@ -33,7 +35,9 @@ type keeper struct {
 	dir      *state.Dir
 	store    *cache.Store
 	follower *canal.Follower
-	logger   *slog.Logger
+	// ready reports that everything that is to be kept is there.
+	ready  func() bool
+	logger *slog.Logger
 
 	saved, failed atomic.Uint64
 	lastAt        atomic.Int64 // Unix seconds of the last image, 0 for none
@@ -75,18 +79,30 @@ func place(s canal.SavePoint) state.Place {
 	return state.Place{GTID: s.GTID, File: s.File, Pos: s.Pos, Origins: s.Origins, Made: s.Made}
 }
 
-// run saves the tables now and then until ctx ends.
+// run saves the tables once all are there, and now and then from then on, until ctx ends.
 func (k *keeper) run(ctx context.Context) error {
-	wait := saveEvery
-	for {
-		select {
-		case <-ctx.Done():
+	for latest := time.Now().Add(saveEvery); !k.ready() && time.Now().Before(latest); {
+		if !pause(ctx, firstSaveCheck) {
 			return nil
-		case <-time.After(wait):
 		}
+	}
+	for wait := time.Duration(0); pause(ctx, wait); {
 		begun := time.Now()
 		k.save(ctx, saveIdle)
 		wait = max(saveEvery, saveShare*time.Since(begun)/(saveIdle+1))
+	}
+	return nil
+}
+
+// pause reports whether ctx has outlasted it.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
 	}
 }
 
@@ -102,6 +118,10 @@ func (k *keeper) save(ctx context.Context, idle int) {
 	at := contentMark{k.follower.Position().Seq, k.store.Revision()}
 	if k.lastAt.Load() != 0 && at == k.savedAt {
 		return // nothing has changed
+	}
+	if k.follower.Restoring() {
+		// The image that is there has tables that one of now would lack.
+		return
 	}
 	begun := time.Now()
 	tables, rows, err := k.image(ctx, idle)
@@ -190,7 +210,7 @@ func saveTable(ctx context.Context, round *state.Round, g *cache.Generation, idl
 			after = append(after[:0], piece.Rows[n-1]...)
 		}
 		if idle > 0 && more {
-			time.Sleep(time.Duration(idle) * time.Since(begun))
+			pause(ctx, time.Duration(idle)*time.Since(begun))
 		}
 	}
 	return rows, w.Close()

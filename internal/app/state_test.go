@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/binlogcache/binlogcache/admin"
 	"github.com/binlogcache/binlogcache/internal/config"
@@ -115,9 +116,14 @@ func TestWarmRestart(t *testing.T) {
 
 			// What was saved under writers, and a crash some time later: the folder as it is then.
 			stop := writing(t, db, rows)
+			for deadline := time.Now().Add(10 * time.Second); d.keeper.lastAt.Load() == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("no image, and everything is there")
+				}
+			}
 			d.keeper.savedAt = contentMark{}
 			d.keeper.save(t.Context(), 0)
-			if n := d.keeper.saved.Load(); n != 1 {
+			if n := d.keeper.saved.Load(); n != 2 {
 				t.Fatalf("%d images", n)
 			}
 			exec("INSERT INTO t VALUES (300000, 'after the image')")

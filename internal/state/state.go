@@ -78,6 +78,7 @@ type tableManifest struct {
 
 const (
 	manifestName = "manifest"
+	freshSuffix  = ".new" // of a manifest that is being written
 	lockName     = "lock"
 	rowsPattern  = `^rows-[0-9a-f]{16}-[0-9]+$`
 )
@@ -90,7 +91,7 @@ type Dir struct {
 	lock *os.File
 }
 
-// Open takes a folder, which is made if need be. It is an error when another process has it.
+// Open takes a folder, which is made if need be. It is an error when another process has it, or nothing can be written there.
 func Open(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -105,6 +106,15 @@ func Open(path string) (*Dir, error) {
 			return nil, fmt.Errorf("%s is in use by another process", path)
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	// What would otherwise show with the first image. A full disk may have room again by then.
+	fresh := filepath.Join(path, manifestName+freshSuffix)
+	if err = writeSynced(fresh, nil); err == nil {
+		err = os.Remove(fresh)
+	}
+	if err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		lock.Close()
+		return nil, fmt.Errorf("write to %s: %w", path, err)
 	}
 	return &Dir{path: path, lock: lock}, nil
 }
@@ -256,10 +266,10 @@ func (r *Round) Commit(meta Meta) error {
 	}
 	text := append([]byte("binlogcache-state "+strconv.Itoa(format)+" "+sum(body)+"\n"), body...)
 	path := filepath.Join(r.dir.path, manifestName)
-	if err := writeSynced(path+".new", text); err != nil {
+	if err := writeSynced(path+freshSuffix, text); err != nil {
 		return err
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(path+freshSuffix, path); err != nil {
 		return err
 	}
 	if err := syncDir(r.dir.path); err != nil {

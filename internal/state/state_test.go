@@ -204,6 +204,17 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestUnwritable: a folder in which nothing can be written shows at once. To root no mode forbids it, so something else does.
+func TestUnwritable(t *testing.T) {
+	path := t.TempDir()
+	if err := os.Mkdir(filepath.Join(path, manifestName+freshSuffix), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "write to "+path) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestFullDisk: an image that can't be written leaves the one before.
 func TestFullDisk(t *testing.T) {
 	path := t.TempDir()

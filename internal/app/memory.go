@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"math"
+	"os"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	// gcPercent keeps the heap's head room small: what is on it are mostly rows and indexes, which hold no pointers and cost
+	// the collector next to nothing. A GOGC in the environment counts more.
+	gcPercent = 25
+	// heapRoom is what the process may take besides --memory and a quarter of it: connections, buffers, rows on their way.
+	heapRoom = 32 << 20
+	// heapLimitEvery is how often the collector is told how much of that is left to Go's heap.
+	heapLimitEvery = 250 * time.Millisecond
+	// heapLimitStep is the least change that is worth telling.
+	heapLimitStep = 1 << 20
+)
+
+// limitHeap makes the collector keep the whole process within --memory, a quarter of it, and heapRoom. What rows and
+// indexes take outside of Go's heap is not the collector's to count, so it gets what they leave. It is a goal and no wall: where
+// more is live the collector takes up to half of the processors' time, and the heap grows. A GOMEMLIMIT in the environment
+// counts more. It is for a process that is this daemon and nothing else, and runs until ctx ends.
+func (d *daemon) limitHeap(ctx context.Context) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	defer debug.SetMemoryLimit(math.MaxInt64)
+	all := int64(d.cfg.Memory) + int64(d.cfg.Memory)/4 + heapRoom
+	for told := int64(0); ; {
+		if left := all - d.store.OutsideHeap(); max(left-told, told-left) >= heapLimitStep {
+			debug.SetMemoryLimit(left)
+			told = left
+		}
+		if !pause(ctx, heapLimitEvery) {
+			return
+		}
+	}
+}
