@@ -230,13 +230,12 @@ func (s *session) swallow(taken, n int) int {
 func (s *session) binaryCommand(sh *shape, extras, key, value []byte) error {
 	switch sh.cmd {
 	case cmdGAT:
-		if s.place(operationGet) == inTable {
-			s.refuseWrite(false)
+		if s.place(operationGet) == inTable && !s.server.writable() {
+			s.refuseWrite(false, errNoWriting)
 			return nil
 		}
 		s.request.Exptime = int64(binary.BigEndian.Uint32(extras))
-		s.r.form = formBinary
-		s.binaryLookup(memoryOnly, key, sh.isQuiet)
+		fallthrough
 	case cmdGet:
 		s.r.form = formBinary
 		if !s.binaryLookup(memoryOnly, key, sh.isQuiet) {

@@ -30,6 +30,10 @@ type binding struct {
 	separator string
 	// keyCheck tells how a request's key becomes a value of the key column.
 	keyCheck keyCheck
+	// noWriting is why rows can't be written; nil where they can. single tells that no other unique index than the
+	// container's can refuse a row.
+	noWriting error
+	single    bool
 	// encoder orders keys for ranges with two ends; nil where only the database knows the order.
 	encoder *rowcodec.KeyEncoder
 }
@@ -89,6 +93,7 @@ func bind(c *Container, table Table, def *schema.Table, o Options, compat Compat
 		*m.to = i
 	}
 	b.columns = b.usedColumns()
+	b.bindWriting(c)
 	return b, nil
 }
 

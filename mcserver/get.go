@@ -72,7 +72,7 @@ func (s *session) multiple(in []byte) *binding {
 		return nil
 	}
 	cs := s.server.containers.Load()
-	if cs == nil || cs.places[operationGet] != inTable {
+	if cs == nil || cs.places[operationGet] != inTable || s.cmd == cmdGAT || s.cmd == cmdGATS {
 		return nil
 	}
 	s.follow(cs)

@@ -89,7 +89,7 @@ func (r testReader) Open(_ context.Context, schemaName, table string) (Table, er
 // parted by commas; NULL is NULL.
 func makeTable(t testing.TB, name string, columns []string, rows ...string) *listTable {
 	t.Helper()
-	def := &schema.Table{Schema: "app", Name: name, Indexes: []schema.Index{{Name: "PRIMARY", Unique: true, BTree: true, Parts: []schema.Part{{Column: 0}}}}}
+	def := &schema.Table{Schema: "app", Name: name, Engine: "InnoDB", Indexes: []schema.Index{{Name: "PRIMARY", Unique: true, BTree: true, Parts: []schema.Part{{Column: 0}}}}}
 	for _, c := range columns {
 		col, typ, _ := strings.Cut(c, " ")
 		def.Columns = append(def.Columns, makeColumn(t, col, typ))

@@ -117,8 +117,8 @@ func (s *session) metaGetItem() {
 	s.countRead()
 }
 
-// writeItem does what w asks for to an item.
-func (s *session) writeItem(w *writeRequest, value []byte) {
+// requestOf makes s.request of w.
+func (s *session) requestOf(w *writeRequest, value []byte) {
 	q := &s.request
 	*q = item.Request{
 		Key: w.key, Value: value, Flags: w.flags, Exptime: w.exptime, CAS: w.cas, Compare: w.cmd == cmdCAS || w.cas != 0,
@@ -132,7 +132,6 @@ func (s *session) writeItem(w *writeRequest, value []byte) {
 		q.Delta, q.Initial, q.Decrement = m.delta, m.initial, m.mode == 'D' || m.mode == 'd' || m.mode == '-'
 	}
 	q.MaxBytes = s.server.maxItem - itemHeaderBytes - len(q.Key)
-	var res item.Result
 	switch w.cmd {
 	case cmdAdd:
 		q.Mode = item.Add
@@ -145,6 +144,13 @@ func (s *session) writeItem(w *writeRequest, value []byte) {
 	case cmdCAS, cmdMetaSet:
 		q.Mode = w.mode()
 	}
+}
+
+// writeItem does what w asks for to an item.
+func (s *session) writeItem(w *writeRequest, value []byte) {
+	s.requestOf(w, value)
+	q := &s.request
+	var res item.Result
 	switch w.cmd {
 	case cmdIncr, cmdDecr, cmdMetaArithmetic:
 		res = s.server.items.Arithmetic(q)

@@ -39,9 +39,9 @@ func (s *session) lookup(ctx context.Context, key []byte) outcome {
 	case nowhere:
 		return outcomeMiss
 	}
-	if s.cmd == cmdGAT || s.cmd == cmdGATS {
-		s.failure = errNoWriting
-		return outcomeFailed
+	touch := s.cmd == cmdGAT || s.cmd == cmdGATS || r.form == formMeta && s.meta.touch
+	if touch && ctx == memoryOnly {
+		return outcomePark
 	}
 	name, rest := splitKey(key, cs.options.TableMapDelimiter)
 	if name != nil {
@@ -61,6 +61,10 @@ func (s *session) lookup(ctx context.Context, key []byte) outcome {
 	}
 	if s.at == nil {
 		return outcomeMiss
+	}
+	if touch {
+		s.searched = true
+		return s.touchAndFind(ctx, rest)
 	}
 	if len(rest) > 1 && rest[0] == '@' && (rest[1] == '<' || rest[1] == '>') && (r.form == formText || r.form == formCAS) {
 		// However many rows it has, a range does not hold up other connections.
@@ -238,8 +242,8 @@ func (s *session) metaGet(line []byte) {
 		s.metaGetItem()
 		return
 	}
-	if s.cmd != cmdMetaDebug && s.meta.touch {
-		s.refuseWrite(false)
+	if s.cmd != cmdMetaDebug && s.meta.touch && !s.server.writable() {
+		s.refuseWrite(false, errNoWriting)
 		return
 	}
 	if !s.metaLookup(memoryOnly) {
@@ -268,7 +272,7 @@ func (s *session) metaLookup(ctx context.Context) bool {
 			break
 		}
 		if s.meta.vivify {
-			s.refuseWrite(false)
+			s.refuseWrite(false, errNoVivify)
 			return true
 		}
 		if !s.meta.quiet {

@@ -75,6 +75,8 @@ type Config struct {
 	// container that isn't known, at most once a second; containers that are new are then used, changes to known
 	// ones are not, as in the plugin. Nil finds none.
 	FindContainers func(ctx context.Context) (ContainerSet, error)
+	// Writer changes rows. Nil refuses to.
+	Writer Writer
 	// Items keep what is in no table. Nil keeps nothing: reads of it find nothing, writes are refused.
 	Items Items
 	// MaxItemBytes bounds one item; 0 is DefaultItemBytes.
@@ -95,6 +97,8 @@ type Server struct {
 	find    func(ctx context.Context) (ContainerSet, error)
 	info    func() Info
 	items   Items
+	writer  Writer
+	lastCAS atomic.Uint64 // given to a row
 	maxItem int
 	users   *Users
 	// What could not be stored because it is too large, or because there is no room for it.
@@ -113,7 +117,7 @@ var _ netserver.Protocol = (*Server)(nil)
 
 // New makes a Server. Until SetContainers has been called, reads are answered with an error.
 func New(cfg Config) *Server {
-	s := &Server{reader: cfg.Reader, compat: cfg.Compat, find: cfg.FindContainers, info: cfg.Info, logger: cfg.Logger, started: time.Now(), items: cfg.Items, maxItem: cfg.MaxItemBytes, users: cfg.Users}
+	s := &Server{reader: cfg.Reader, compat: cfg.Compat, find: cfg.FindContainers, info: cfg.Info, logger: cfg.Logger, started: time.Now(), items: cfg.Items, writer: cfg.Writer, maxItem: cfg.MaxItemBytes, users: cfg.Users}
 	if s.maxItem <= 0 {
 		s.maxItem = DefaultItemBytes
 	}

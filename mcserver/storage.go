@@ -130,7 +130,7 @@ func (s *session) dataBlock(in []byte) (taken int, err error) {
 }
 
 // write is where requests that change something arrive, once they are read whole and found good. Both slices of w and
-// value are valid during the call. This version does not write to tables.
+// value are valid during the call.
 func (s *session) write(w *writeRequest, value []byte) {
 	switch s.place(operationOf(w.cmd)) {
 	case inItems:
@@ -141,18 +141,18 @@ func (s *session) write(w *writeRequest, value []byte) {
 		s.failure = errNotStarted
 		s.answerError(w)
 	default:
-		s.refuseWrite(w.noreply)
+		s.writeRow(w, value)
 	}
 }
 
-// refuseWrite is the answer to every request that would have to change something.
-func (s *session) refuseWrite(noreply bool) {
+// refuseWrite is the answer to a request that would have to change something that can't be changed.
+func (s *session) refuseWrite(noreply bool, line string) {
 	s.count.add(s.cmd, resultRefused)
 	switch {
 	case s.frame.active: // quiet requests, too, answer when they fail
-		s.binaryAnswer(statusUnsupported, errNoWriting[len(serverErrorPrefix):])
+		s.binaryAnswer(statusUnsupported, line[len(serverErrorPrefix):])
 	case !noreply:
-		s.text(errNoWriting)
+		s.text(line)
 	}
 }
 
@@ -254,8 +254,8 @@ func (s *session) getAndTouch(rest []byte) (keys []byte) {
 		return nil
 	}
 	w.key = keys
-	if s.place(operationGet) == inTable {
-		s.refuseWrite(false)
+	if s.place(operationGet) == inTable && !s.server.writable() {
+		s.refuseWrite(false, errNoWriting)
 		return nil
 	}
 	s.beginGet(s.cmd)

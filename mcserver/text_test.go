@@ -113,7 +113,7 @@ var textCases = []struct {
 	{name: "mg q", in: "mg zz v q k O1\r\nmg BB v q k O2\r\nmg zz q O3\r\nmn\r\n", want: "VA 7 kBB O2\r\nGOODBYE\r\nMN\r\n"},
 	{name: "mg b", in: "mg QUE= b v k\r\nmg enp6 b k O1\r\nmg ===x b v\r\n", want: "VA 5 kQUE= b\r\nHELLO\r\nEN kenp6 b O1\r\nCLIENT_ERROR error decoding key\r\n"},
 	{name: "mg C", in: "mg BB v c C1\r\nmg BB v c C2\r\nmg BB v Cxy\r\n", want: "HD c1\r\nVA 7 c1\r\nGOODBYE\r\nCLIENT_ERROR bad token in command line format\r\n"},
-	{name: "mg N", in: "mg AA N30\r\nmg zz N30\r\n", want: "HD\r\n" + errNoWriting + "\r\n"},
+	{name: "mg N", in: "mg AA N30\r\nmg zz N30\r\n", want: "HD\r\n" + errNoVivify + "\r\n"},
 	{name: "mg switches", in: "mg @@city.3 v k\r\nmg 1 s\r\nmg @@demo v\r\n", want: "VA 11 k@@city.3\r\nDelhi||1000\r\nHD s22\r\nVA 8\r\napp/demo\r\n"},
 	{name: "me", in: "me NEG\r\nme zz\r\nme QUE= b\r\n", want: "", version: true},
 	{

@@ -10,10 +10,11 @@ const (
 	ChangeDelete                     // the row goes
 	ChangeAdd                        // values are added to columns; a column that is NULL stays so
 	ChangeSubtract                   // likewise; a row of which a column would pass from one side of zero to the other stays as it is
+	ChangeUpsert                     // a new row, or columns of the row that has its key become values
 )
 
 func (k ChangeKind) String() string {
-	return [...]string{"insert", "update", "delete", "add", "subtract"}[k]
+	return [...]string{"insert", "update", "delete", "add", "subtract", "upsert"}[k]
 }
 
 // Assignment is a value for a column. It is the text of a request, in the column's character set; nil is NULL, which as
@@ -29,10 +30,12 @@ type Change struct {
 	// Def is the definition that the positions belong to.
 	Def *Table
 	// Set are the columns that get values; of several for one column the last counts. ChangeDelete needs none. The other
-	// columns of an inserted row have their defaults.
+	// columns of an inserted row have their defaults, those of a row that is there keep what they have. ChangeUpsert has the
+	// key's columns among them, which a row that is there keeps as well.
 	Set []Assignment
 	// Key are the values of all parts of the unique index at position Index of Def.Indexes, as Search.Values are: the one
-	// row to change. Inserts, and changes of rows that are searched for, have none.
+	// row to change. Inserts, and changes of rows that are searched for, have none. For ChangeUpsert it must be the table's
+	// only unique index: the servers change the row that has any of the unique keys.
 	Index int
 	Key   [][]byte
 }

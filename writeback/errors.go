@@ -46,6 +46,9 @@ type Refused struct {
 func (e *Refused) Error() string { return fmt.Sprintf("refused with %d: %v", e.Number, e.Err) }
 func (e *Refused) Unwrap() error { return e.Err }
 
+// NumberDuplicate is the Refused.Number of a key that is there already.
+const NumberDuplicate = 121
+
 // Numbers of server errors that are named in more than one place.
 const (
 	codeLockWait = 1205
@@ -56,7 +59,7 @@ const (
 // handlerNumbers are the storage engines' numbers of the server's errors, as the HandlerSocket plugin answered them.
 // docs/PROTOCOLS.md has the table for users.
 var handlerNumbers = map[uint16]int{
-	1022: 121, 1062: 121, 1569: 121, 1586: 121, // duplicate key
+	1022: NumberDuplicate, 1062: NumberDuplicate, 1569: NumberDuplicate, 1586: NumberDuplicate,
 	1114:         135,            // table full
 	1118:         139,            // row too large
 	codeLockWait: 146,            // lock wait time-out

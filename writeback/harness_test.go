@@ -89,6 +89,11 @@ func insert(def *schema.Table, values ...string) *schema.Change {
 	return &schema.Change{Kind: schema.ChangeInsert, Def: def, Set: set(values...)}
 }
 
+// upsert makes a change of the row whose primary key is the first column, or a new row.
+func upsert(def *schema.Table, values ...string) *schema.Change {
+	return &schema.Change{Kind: schema.ChangeUpsert, Def: def, Key: [][]byte{[]byte(values[0])}, Set: set(values...)}
+}
+
 // change makes a change of the row with that primary key, to column 1.
 func change(kind schema.ChangeKind, def *schema.Table, key, value string) *schema.Change {
 	return &schema.Change{Kind: kind, Def: def, Key: [][]byte{[]byte(key)}, Set: []schema.Assignment{{Column: 1, Value: []byte(value)}}}

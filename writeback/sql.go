@@ -61,7 +61,35 @@ func appendInsert(dst []byte, c *schema.Change) (out []byte, generated bool) {
 		}
 		dst = schema.AppendLiteral(dst, column, v)
 	}
-	return append(dst, ')'), generated
+	dst = append(dst, ')')
+	if c.Kind == schema.ChangeUpsert {
+		dst = appendInstead(dst, c)
+	}
+	return dst, generated
+}
+
+// appendInstead appends what is done where the key of an insert is there already. VALUES of that place is the one form that
+// both servers know.
+func appendInstead(dst []byte, c *schema.Change) []byte {
+	isKey := func(column int) bool {
+		for _, p := range c.Def.Indexes[c.Index].Parts {
+			if p.Column == column {
+				return true
+			}
+		}
+		return false
+	}
+	sep := " ON DUPLICATE KEY UPDATE "
+	for i, a := range c.Set {
+		if !lastOnly(c.Set, i) || isKey(a.Column) {
+			continue
+		}
+		name := schema.QuoteName(c.Def.Columns[a.Column].Name)
+		dst = append(append(dst, sep...), name...)
+		dst = append(append(append(dst, " = VALUES("...), name...), ')')
+		sep = ", "
+	}
+	return dst
 }
 
 // isZero reports that a number is zero, which makes the server take the next AUTO_INCREMENT value.

@@ -9,7 +9,7 @@ import (
 )
 
 // kinds is the number of schema.ChangeKind's values.
-const kinds = int(schema.ChangeSubtract) + 1
+const kinds = int(schema.ChangeUpsert) + 1
 
 // The outcomes of Stats.Changes.
 const (

@@ -72,6 +72,15 @@ func (tx *Tx) Change(c *schema.Change, row rowcodec.Row) error {
 	return nil
 }
 
+// Insert puts a row into the table, at once; it is not for calls within Search. c is a ChangeInsert.
+func (tx *Tx) Insert(c *schema.Change) error {
+	sql, _ := appendInsert(nil, c)
+	if tx.w.tooLong(len(sql)) {
+		return fmt.Errorf("%s: %w", tx.def.FullName(), ErrTooLarge)
+	}
+	return tx.c.ExecAll(tx.ctx, string(sql), func(_ int, r sqltext.Changed) { tx.rows += int(r.Rows) })
+}
+
 // changeByKey changes the row that c's key finds, in a way that only a search can find it.
 func (tx *Tx) changeByKey(c *schema.Change) error {
 	return tx.Search(&schema.Search{Def: c.Def, Index: c.Index, Values: c.Key, Columns: []int{}, Limit: 1}, func(row rowcodec.Row) error {

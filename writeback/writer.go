@@ -239,7 +239,7 @@ func (w *Writer) enter() bool {
 	return true
 }
 
-// Change inserts a row, or changes the one row that has c.Key, and returns the number of rows that were inserted or found
+// Change inserts a row, or changes the one row that has c.Key, or does the one or the other, and returns the number of rows that were inserted or found
 // (0 or 1), and for inserts the AUTO_INCREMENT value that the server has made, 0 where it made none.
 //
 // Errors are those of the package, *Refused, and the cause of ctx when that ended before the change had begun.
@@ -276,6 +276,8 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 				finish(i, 0, 0, err)
 			case it.err != nil:
 				finish(i, 0, 0, it.err)
+			case changes[i].Kind == schema.ChangeUpsert:
+				finish(i, 1, it.madeID(), nil) // the servers count a changed row twice
 			default:
 				finish(i, int(it.rows), it.madeID(), nil)
 			}
@@ -298,7 +300,11 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 			it.unit = &unit{done: make(chan struct{})}
 			it.unit.left.Store(1)
 			w.alone(it)
-			finish(i, int(it.rows), it.madeID(), it.err)
+			rows := int(it.rows)
+			if c.Kind == schema.ChangeUpsert {
+				rows = min(rows, 1)
+			}
+			finish(i, rows, it.madeID(), it.err)
 			continue
 		}
 		if len(u.items) == maxGroup || u.bytes+len(it.sql) > maxGroupBytes {
@@ -317,7 +323,7 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 		return nil, err
 	}
 	it := &item{def: c.Def}
-	if c.Kind == schema.ChangeInsert {
+	if c.Kind == schema.ChangeInsert || c.Kind == schema.ChangeUpsert {
 		it.sql, it.generated = appendInsert(nil, c)
 		it.key = w.insertKey(c)
 	} else {

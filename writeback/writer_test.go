@@ -21,6 +21,9 @@ func TestChange(t *testing.T) {
 		child := f.table("c", "id INT PRIMARY KEY, pid INT, FOREIGN KEY (pid) REFERENCES p (id)")
 		tiny := f.table("tiny", "id TINYINT AUTO_INCREMENT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".tiny VALUES (127, 1)")
+		one := f.table("one", "k VARCHAR(5) PRIMARY KEY, v VARCHAR(5), n INT, d VARCHAR(5) DEFAULT 'dflt'", "CHARSET=latin1")
+		oneRow := "SELECT GROUP_CONCAT(CONCAT_WS('|',k,v,n,d)) FROM " + f.schema + ".one"
+		plain := f.table("plain", "id INT PRIMARY KEY, n INT", "ENGINE=MyISAM")
 		id := func(n string) string {
 			return "SELECT CONCAT_WS('|',id,n,s,u,d,HEX(b)) FROM " + f.schema + ".t WHERE id=" + n
 		}
@@ -69,6 +72,15 @@ func TestChange(t *testing.T) {
 			{&schema.Change{Kind: schema.ChangeUpdate, Def: def, Key: [][]byte{[]byte("4")}, Set: set("1", "0")}, 1, 0, "", id("1"), "1|0"},
 			{change(schema.ChangeDelete, def, "2", ""), 1, 0, "", "SELECT COUNT(*) FROM " + f.schema + ".t", "3"},
 			{change(schema.ChangeDelete, def, "2", ""), 0, 0, "", "", ""},
+			{upsert(one, "k", "v", "1"), 1, 0, "", oneRow, "k|v|1|dflt"},
+			{upsert(one, "k", "w", "1"), 1, 0, "", oneRow, "k|w|1|dflt"},
+			{upsert(one, "k", "w", "1"), 1, 0, "", oneRow, "k|w|1|dflt"},
+			{upsert(one, "K", "x'\\", "NULL"), 1, 0, "", oneRow, "k|x'\\|dflt"},
+			{upsert(one, "K", "too long for it", "3"), 0, 0, "1406", oneRow, "k|x'\\|dflt"},
+			{upsert(one, "K", "y", "1", "kept"), 1, 0, "", oneRow, "k|y|1|kept"},
+			{upsert(one, "k", "z"), 1, 0, "", oneRow, "k|z|1|kept"},
+			{upsert(plain, "1", "5"), 1, 0, "", "SELECT n FROM " + f.schema + ".plain", "5"},
+			{upsert(plain, "1", "6"), 1, 0, "", "SELECT n FROM " + f.schema + ".plain", "6"},
 			{insert(def, "70", "1", strings.Repeat("x", 80<<20)), 0, 0, "toolarge", "", ""},
 		} {
 			rows, id, err := f.w.Change(t.Context(), step.change)
@@ -386,5 +398,31 @@ func TestClose(t *testing.T) {
 		if _, _, err := f.w.Change(t.Context(), change(schema.ChangeAdd, def, "1", "1")); outcome(err) != "closed" {
 			t.Errorf("after Close: %v", err)
 		}
+	})
+}
+
+// TestTransactInsert: a row that was not found is inserted with everything else of the transaction, or not at all.
+func TestTransactInsert(t *testing.T) {
+	each(t, writeback.Config{}, func(t *testing.T, f *fixture) {
+		def := f.table("t", "id INT PRIMARY KEY, n INT, u INT UNIQUE")
+		f.exec("INSERT INTO " + f.schema + ".t VALUES (1,1,1)")
+		do := func(inserted *schema.Change) (int, error) {
+			return f.w.Transact(t.Context(), def, schema.ChangeUpsert, func(tx *writeback.Tx) error {
+				search := &schema.Search{Def: def, Values: [][]byte{[]byte("1")}}
+				if err := takeAll(tx, search, &schema.Change{Kind: schema.ChangeAdd, Def: def, Set: []schema.Assignment{{Column: 1, Value: []byte("1")}}}); err != nil {
+					return err
+				}
+				return tx.Insert(inserted)
+			})
+		}
+		if rows, err := do(insert(def, "2", "0", "2")); rows != 2 || err != nil {
+			t.Errorf("%d rows, %v", rows, err)
+		}
+		for _, c := range []*schema.Change{insert(def, "2"), insert(def, "3", "0", "1")} {
+			if rows, err := do(c); rows != 0 || outcome(err) != "121" {
+				t.Errorf("duplicate: %d rows, %v", rows, err)
+			}
+		}
+		f.want("SELECT GROUP_CONCAT(CONCAT_WS('|',id,n,u) ORDER BY id) FROM "+f.schema+".t", "1|2|1,2|0|2")
 	})
 }

@@ -125,7 +125,7 @@ func (d *daemon) setContainers(ctx context.Context) error {
 func (d *daemon) memcachedConfig() (mcserver.Config, error) {
 	cfg := mcserver.Config{
 		Reader: mcReader{d.router, d.mcReads}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
-		MaxItemBytes: int(d.cfg.MemcachedItemSize),
+		MaxItemBytes: int(d.cfg.MemcachedItemSize), Writer: mcWriter{d.writer, d.router},
 	}
 	if d.items != nil {
 		cfg.Items = d.items

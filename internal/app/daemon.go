@@ -192,7 +192,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	}{
 		{"handlersocket-read", d.cfg.HandlerSocketRead, hsserver.New(hsserver.Config{Reader: reader, Secret: d.cfg.HandlerSocketSecret.Reveal(), Logger: d.logger}), hsserver.MaxLineBytes, 0, ""},
 		{"handlersocket-write", d.cfg.HandlerSocketWrite, hsserver.New(hsserver.Config{Reader: reader, Writer: hsWriter{d.writer, d.router}, Secret: d.cfg.HandlerSocketSecretWrite.Reveal(), Writable: true, Logger: d.logger}), hsserver.MaxLineBytes, writeWorkers, ""},
-		{"memcached", d.cfg.Memcached, d.memcached, 0, 0, mcserver.Refusal},
+		{"memcached", d.cfg.Memcached, d.memcached, 0, writeWorkers, mcserver.Refusal},
 	} {
 		if l.address.Off() {
 			continue

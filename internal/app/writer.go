@@ -12,6 +12,7 @@ import (
 	"github.com/binlogcache/binlogcache/hsserver"
 	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/mcserver"
 	"github.com/binlogcache/binlogcache/router"
 	"github.com/binlogcache/binlogcache/schema"
 	"github.com/binlogcache/binlogcache/writeback"
@@ -93,6 +94,41 @@ func (w hsWriter) translate(def *schema.Table, err error) error {
 		if errors.Is(err, known.err) {
 			return &hsserver.WriteError{Text: known.text, Request: known.request, Err: err}
 		}
+	}
+	return err
+}
+
+// mcWriter gives the writer's errors the types of the memcached port.
+type mcWriter struct {
+	writer *writeback.Writer
+	router *router.Router
+}
+
+var (
+	_ mcserver.Writer = mcWriter{}
+	_ mcserver.Tx     = (*writeback.Tx)(nil)
+)
+
+// Change implements mcserver.Writer.
+func (w mcWriter) Change(ctx context.Context, c *schema.Change) (rows int, err error) {
+	rows, _, err = w.writer.Change(ctx, c)
+	return rows, w.translate(c.Def, err)
+}
+
+// Transact implements mcserver.Writer.
+func (w mcWriter) Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx mcserver.Tx) error) error {
+	_, err := w.writer.Transact(ctx, def, kind, func(tx *writeback.Tx) error { return fn(tx) })
+	return w.translate(def, err)
+}
+
+// translate gives an error its type. What the server says is passed on as it is.
+func (w mcWriter) translate(def *schema.Table, err error) error {
+	if r := (*writeback.Refused)(nil); errors.As(err, &r) {
+		return &mcserver.RefusedError{Duplicate: r.Number == writeback.NumberDuplicate, Err: r.Err}
+	}
+	if errors.Is(err, writeback.ErrChanged) {
+		w.router.Forget(def.Schema, def.Name)
+		return mcserver.ErrChanged
 	}
 	return err
 }
