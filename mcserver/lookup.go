@@ -64,6 +64,10 @@ func (s *session) lookup(ctx context.Context, key []byte) outcome {
 	}
 	if touch {
 		s.searched = true
+		if cs.places[operationSet] != inTable {
+			s.failure = errNoTouch
+			return outcomeFailed
+		}
 		return s.touchAndFind(ctx, rest)
 	}
 	if len(rest) > 1 && rest[0] == '@' && (rest[1] == '<' || rest[1] == '>') && (r.form == formText || r.form == formCAS) {

@@ -161,6 +161,7 @@ const (
 	errMetaArithMode   = "CLIENT_ERROR invalid mode for ma M token"
 	errNoWriting       = "SERVER_ERROR writing is not supported by this version"
 	errFlushTable      = "SERVER_ERROR flush_all of a table is not allowed"
+	errNoTouch         = "SERVER_ERROR the policy for set keeps rows from being touched"
 	errNoVivify        = "SERVER_ERROR a read makes no row"
 	errStale           = "SERVER_ERROR rows can't be marked as stale"
 	errNoMemory        = "SERVER_ERROR out of memory storing object"
