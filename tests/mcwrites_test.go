@@ -142,7 +142,7 @@ func TestMemcachedWrites(t *testing.T) {
 			for _, c := range all {
 				wg.Go(func() {
 					for range rounds {
-						c.ask("incr sum 3\r\n")
+						c.ask("incr @@default.sum 3\r\n")
 					}
 				})
 			}
