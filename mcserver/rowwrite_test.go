@@ -457,3 +457,30 @@ func TestRowVersion(t *testing.T) {
 		f.want(t, "SELECT CONCAT(v, other) FROM @t", "y1")
 	})
 }
+
+// TestRowPolicies: caching writes to the table, and nothing reaches it where set and delete are disabled.
+func TestRowPolicies(t *testing.T) {
+	eachServer(t, func(t *testing.T, s testmysql.Server) {
+		f := newRowFixture(t, s, []string{demoTable}, demo)
+		c := f.dial(t)
+		own := demo
+		own.Schema = f.schema
+		const in = "set a 0 0 1\r\nx\r\ngat 0 a\r\nmg a T0 v\r\ntouch a 0\r\ndelete a\r\nget a\r\n"
+		for _, step := range []struct {
+			p    mcserver.Policies
+			want string
+		}{
+			{mcserver.Policies{Get: mcserver.PolicyCaching, Set: mcserver.PolicyCaching, Delete: mcserver.PolicyCaching}, "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nVA 1\r\nx\r\nTOUCHED\r\nDELETED\r\nEND\r\n"},
+			{mcserver.Policies{Set: mcserver.PolicyDisabled, Delete: mcserver.PolicyDisabled}, "STORED\r\n" + strings.Repeat("SERVER_ERROR the policy for set keeps rows from being touched\r\n", 2) + "NOT_FOUND\r\nDELETED\r\nVALUE a 0 1\r\ny\r\nEND\r\n"},
+		} {
+			if _, err := f.server.SetContainers(t.Context(), mcserver.ContainerSet{Containers: []mcserver.Container{own}, Policies: step.p}); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.ask(t, in); got != step.want {
+				t.Errorf("%+v:\ngot  %q\nwant %q", step.p, got, step.want)
+			}
+			f.exec(t, "REPLACE INTO "+f.schema+".demo (k,v,e) VALUES ('a','y',2000000001)")
+		}
+		f.want(t, "SELECT e FROM @demo WHERE k='a'", "2000000001")
+	})
+}
