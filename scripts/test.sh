@@ -20,9 +20,12 @@ scripts/lint.sh
 # Results are never taken from the cache: they depend on servers.
 results=$(mktemp)
 trap 'scripts/server-down.sh --all; rm -f "$results"' EXIT
-# Most of them wait for servers, so more packages run at a time than there are cores.
-step "tests"
-go test -count=1 -timeout 25m -p 4 ./... | tee "$results"
+# Many wait for servers, so more of them run at a time than there are cores.
+step "tests of the packages"
+mapfile -t packages < <(go list ./... | grep -v '/tests$')
+go test -count=1 -timeout 25m -p 4 "${packages[@]}" | tee "$results"
+step "tests of the whole program"
+go test -count=1 -timeout 25m -parallel 6 ./tests | tee -a "$results"
 step "tests of what runs in several goroutines, with the race detector"
 mapfile -t concurrent < <(go list ./... | grep -E '/(admin|cache|canal|hsserver|mcserver|router|writeback|internal/(app|dbreader|netserver|sqltext))$')
 go test -count=1 -timeout 25m -p 4 -short -race "${concurrent[@]}" | tee -a "$results"
