@@ -63,8 +63,11 @@ func TestRestoredServer(t *testing.T) {
 				t.Errorf("%d loads after an orderly restart", n)
 			}
 			for _, more := range []int{0, 50} {
+				r.exec("UPDATE w SET v = v + 1")
+				r.same("w")
 				away(func() {
 					s.Kill()
+					time.Sleep(time.Second) // the time of a log file's making has no more than seconds
 					if err := os.RemoveAll(data); err != nil {
 						t.Fatal(err)
 					}

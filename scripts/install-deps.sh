@@ -27,6 +27,7 @@ case ${1:-} in
     php -r 'exit(class_exists("Memcached") ? 0 : 1);' >/dev/null 2>&1 || clients+=(php-cli php-memcached)
     /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || clients+=(python3-pymemcache)
     /usr/bin/python3 -c 'import pylibmc' 2>/dev/null || clients+=(python3-pylibmc)
+    compgen -G '/usr/lib/*/sasl2/libplain.so*' >/dev/null || clients+=(libsasl2-modules) # pylibmc's logins
     perl -MCache::Memcached::Fast -e 1 2>/dev/null || clients+=(libcache-memcached-fast-perl)
     ;;
   *) echo "install-deps: usage: install-deps.sh build|test" >&2; exit 1 ;;
