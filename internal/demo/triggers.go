@@ -20,7 +20,7 @@ totals:
 
 // totals shows a value that no row holds: triggers keep it in a table of its own, which is followed like any other.
 func (t *tour) totals(ctx context.Context) error {
-	t.say("9. A value that no row holds: how many orders a user has and what they come to. Triggers keep it in %s.spent:", Schema)
+	t.say("10. A value that no row holds: how many orders a user has and what they come to. Triggers keep it in %s.spent:", Schema)
 	for line := range strings.Lines(spentSpec) {
 		t.say("      %s", strings.TrimRight(line, "\n"))
 	}
