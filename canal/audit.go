@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -89,7 +87,7 @@ func (f *Follower) Audit(ctx context.Context, name schema.Name, o AuditOptions, 
 // auditing is one run of Audit.
 type auditing struct {
 	f       *Follower
-	attempt *attempt // for its low mark
+	attempt *attempt // for reading as a load does
 	feed    *feed
 	judge   func(t Target, def *schema.Table, p *Piece) error
 	options AuditOptions
@@ -113,68 +111,9 @@ func (a *auditing) give(ctx context.Context, ch *chunk, final bool) error {
 	return a.judge(a.feed.target, a.feed.def, p)
 }
 
-// end reads the end of the log, over another connection than one that a SELECT is using.
-func (a *auditing) end(ctx context.Context) (at coordinate, err error) {
-	err = a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
-		at, _, err = logEnd(ctx, c)
-		return err
-	})
-	return at, err
-}
-
-// chunks reads a piece while the one before is judged.
 func (a *auditing) chunks(ctx context.Context) error {
-	type piece struct {
-		*chunk
-		final bool
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	free := make(chan *chunk, 2)
-	free <- &chunk{}
-	free <- &chunk{}
-	full := make(chan piece)
-	group.Go(func() error {
-		defer close(full)
-		reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows)
-		for more := true; more; {
-			var ch *chunk
-			select {
-			case ch = <-free:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			err := a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
-				if ch.low, err = a.attempt.low(ctx, c); err != nil {
-					return err
-				}
-				more, err = reader.read(ctx, c, ch)
-				return err
-			})
-			if err == nil {
-				// By itself: a connection that was lost since must not have the next piece read in this one's place.
-				ch.high, err = a.end(ctx)
-			}
-			if err != nil {
-				return err
-			}
-			select {
-			case full <- piece{ch, !more}:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		return nil
-	})
-	group.Go(func() error {
-		for p := range full {
-			if err := a.give(ctx, p.chunk, p.final); err != nil {
-				return err
-			}
-			free <- p.chunk
-		}
-		return nil
-	})
-	return group.Wait()
+	reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows)
+	return a.attempt.pieces(ctx, reader, func(ctx context.Context, ch *chunk) error { return a.give(ctx, ch, ch.last) })
 }
 
 // whole reads the table with one SELECT. A connection that is lost is the end of it.
@@ -192,7 +131,7 @@ func (a *auditing) whole(ctx context.Context) error {
 	}
 	err = reader.streamOrdered(ctx, c, ch, func() (err error) {
 		if ch.high.file == "" { // the SELECT has begun to answer: it sees nothing later
-			if ch.high, err = a.end(ctx); err != nil {
+			if ch.high, err = a.f.endOfLog(ctx); err != nil {
 				return err
 			}
 		}
@@ -203,7 +142,7 @@ func (a *auditing) whole(ctx context.Context) error {
 		return nil
 	})
 	if err == nil && ch.high.file == "" {
-		ch.high, err = a.end(ctx)
+		ch.high, err = a.f.endOfLog(ctx)
 	}
 	if err != nil {
 		return err

@@ -452,7 +452,7 @@ func (f *Follower) restart(src *source) {
 	f.prepared = prepared{}
 	clear(f.made)
 	f.cfg.Sink.SchemaChanged("", "")
-	f.pos.reset(src.start, src.state, src.end)
+	f.pos.reset(src.start, src.state, coordinate{}, src.end)
 	f.proved.Store(int64(src.asked)) // tables loaded from now on are not older
 	f.requestLoad(f.tables.all()...)
 	if f.wildcards {

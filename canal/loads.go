@@ -307,3 +307,12 @@ func (f *Follower) withConn(ctx context.Context, do func(c *sqltext.Conn) error)
 		return sqltext.IsConnectionError(err) || errors.Is(err, sqltext.ErrPoolClosed)
 	})
 }
+
+// endOfLog reads the end of the log, over another connection than one that the caller may be using.
+func (f *Follower) endOfLog(ctx context.Context) (at coordinate, err error) {
+	err = f.withConn(ctx, func(c *sqltext.Conn) (err error) {
+		at, _, err = logEnd(ctx, c)
+		return err
+	})
+	return at, err
+}

@@ -270,14 +270,14 @@ func (t *tracker) leave(floor coordinate) {
 }
 
 // reset starts a new epoch: from now on everything counts as applied that is in set, which ends before the place floor
-// in the source's log. state is what a MariaDB server's log has had by then.
-func (t *tracker) reset(set gtidSet, state binlogState, floor coordinate) {
+// in the source's log, and at the place at where that is known. state is what a MariaDB server's log has had by then.
+func (t *tracker) reset(set gtidSet, state binlogState, at, floor coordinate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.epoch++
 	t.applied = set.clone()
 	t.origins = originsOf(state)
-	t.jump(coordinate{})
+	t.jump(at)
 	t.floor = floor
 	t.bySet = slices.DeleteFunc(t.bySet, func(w *setWaiter) bool {
 		if !t.applied.containsAll(w.set) {
@@ -304,17 +304,6 @@ func (t *tracker) savePoint() SavePoint {
 		s.Made = t.madeAt
 	}
 	return s
-}
-
-// resume starts where an earlier process was: set is applied, up to the place at, with what state has of it by origin.
-func (t *tracker) resume(set gtidSet, state binlogState, at coordinate) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.epoch++
-	t.applied = set.clone()
-	t.origins = originsOf(state)
-	t.jump(at)
-	t.floor = at
 }
 
 // epochNow returns the epoch of the versions that are given at present.

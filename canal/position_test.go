@@ -111,7 +111,7 @@ func TestGTIDSets(t *testing.T) {
 func TestTracker(t *testing.T) {
 	var tr tracker
 	tr.epoch = 7
-	tr.reset(mustSet(t, uuidA+":1-10"), nil, coordinate{"b.000001", 100})
+	tr.reset(mustSet(t, uuidA+":1-10"), nil, coordinate{}, coordinate{"b.000001", 100})
 	if v := tr.mark().version; v != 8<<48 {
 		t.Errorf("version %x", v)
 	}
@@ -218,7 +218,7 @@ func BenchmarkCommit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	tr.reset(set, nil, coordinate{})
+	tr.reset(set, nil, coordinate{}, coordinate{})
 	g := gtid{gno: 10}
 	for sid := range *set.my {
 		g.sid = sid

@@ -95,7 +95,8 @@ func (r *resumption) source() *source {
 
 // take puts the follower where the saved state was taken, as if it had been following all the time.
 func (r *resumption) take(f *Follower) {
-	f.pos.resume(r.low, r.state, coordinate{r.saved.Low.File, r.saved.Low.Pos})
+	at := coordinate{r.saved.Low.File, r.saved.Low.Pos}
+	f.pos.reset(r.low, r.state, at, at)
 	for _, t := range r.saved.Tables {
 		if name := (schema.Name{Schema: t.Def.Schema, Table: t.Def.Name}); f.cfg.Tables.Match(name.Schema, name.Table) {
 			f.tables.add(name)

@@ -249,6 +249,7 @@ type chunk struct {
 	rows  []rowcodec.Row
 	low   mark
 	high  coordinate
+	last  bool // of the table
 }
 
 func (ch *chunk) reset() {
@@ -257,9 +258,21 @@ func (ch *chunk) reset() {
 	ch.rows = ch.rows[:0]
 }
 
-// copyChunks reads the table in the order of its key, a piece per SELECT. While one piece waits for the stream to reach
-// its high mark the next is read.
+// copyChunks installs the table's pieces.
 func (a *attempt) copyChunks(ctx context.Context) error {
+	reader := newChunkReader(a.def, a.f.cfg.ChunkRows, a.f.mostRows)
+	return a.pieces(ctx, reader, func(ctx context.Context, ch *chunk) error {
+		if err := a.install(ctx, ch); err != nil {
+			return err
+		}
+		a.target.PurgeMarks(ch.low.version) // the lows of later chunks are not lower
+		return nil
+	})
+}
+
+// pieces reads the table in the order of its key, a piece per SELECT, and has each one used. While one piece is used, which
+// takes until the stream has come to its high mark, the next is read.
+func (a *attempt) pieces(ctx context.Context, reader *chunkReader, use func(ctx context.Context, ch *chunk) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free := make(chan *chunk, 2)
 	free <- &chunk{}
@@ -267,14 +280,13 @@ func (a *attempt) copyChunks(ctx context.Context) error {
 	full := make(chan *chunk)
 	group.Go(func() error {
 		defer close(full)
-		return a.readChunks(ctx, free, full)
+		return a.readChunks(ctx, reader, free, full)
 	})
 	group.Go(func() error {
 		for ch := range full {
-			if err := a.install(ctx, ch); err != nil {
+			if err := use(ctx, ch); err != nil {
 				return err
 			}
-			a.target.PurgeMarks(ch.low.version) // the lows of later chunks are not lower
 			free <- ch
 		}
 		return nil
@@ -307,8 +319,7 @@ func (a *attempt) install(ctx context.Context, ch *chunk) error {
 
 // readChunks gives the table's pieces to full, in order. When a connection is lost it goes on after the last piece that
 // was whole, with the same target: the stream has gone on meanwhile, or takes up where it was.
-func (a *attempt) readChunks(ctx context.Context, free <-chan *chunk, full chan<- *chunk) error {
-	reader := newChunkReader(a.def, a.f.cfg.ChunkRows, a.f.mostRows)
+func (a *attempt) readChunks(ctx context.Context, reader *chunkReader, free <-chan *chunk, full chan<- *chunk) error {
 	for more := true; more; {
 		var ch *chunk
 		select {
@@ -324,14 +335,13 @@ func (a *attempt) readChunks(ctx context.Context, free <-chan *chunk, full chan<
 			return err
 		})
 		if err == nil {
-			err = a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
-				ch.high, _, err = logEnd(ctx, c)
-				return err
-			})
+			// By itself: a connection that was lost since must not have the next piece read in this one's place.
+			ch.high, err = a.f.endOfLog(ctx)
 		}
 		if err != nil {
 			return err
 		}
+		ch.last = !more
 		select {
 		case full <- ch:
 		case <-ctx.Done():
@@ -346,13 +356,6 @@ func (a *attempt) readChunks(ctx context.Context, free <-chan *chunk, full chan<
 func (a *attempt) copyWhole(ctx context.Context) error {
 	ch := &chunk{}
 	reader := newChunkReader(a.def, a.f.cfg.ChunkRows, a.f.mostRows)
-	end := func() (at coordinate, err error) {
-		err = a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
-			at, _, err = logEnd(ctx, c)
-			return err
-		})
-		return at, err
-	}
 	err := a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
 		// A lost connection starts it all over: rows that are there already are put again.
 		a.done = 0
@@ -363,7 +366,7 @@ func (a *attempt) copyWhole(ctx context.Context) error {
 		}
 		return reader.stream(ctx, c, ch, func() error {
 			if ch.high.file == "" {
-				if ch.high, err = end(); err != nil {
+				if ch.high, err = a.f.endOfLog(ctx); err != nil {
 					return err
 				}
 			}
@@ -378,7 +381,7 @@ func (a *attempt) copyWhole(ctx context.Context) error {
 		return err
 	}
 	// The last rows; and a change of the definition since shows before this place.
-	if ch.high, err = end(); err != nil {
+	if ch.high, err = a.f.endOfLog(ctx); err != nil {
 		return err
 	}
 	if err := a.install(ctx, ch); err != nil {

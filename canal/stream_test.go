@@ -35,7 +35,7 @@ func newHandler(t *testing.T) *handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.pos.reset(mustSet(t, uuidA+":1"), nil, coordinate{})
+	f.pos.reset(mustSet(t, uuidA+":1"), nil, coordinate{}, coordinate{})
 	h.gno = 1
 	h.stream = &stream{f: f, ctx: t.Context()}
 	h.tb = f.tables.find(schema.Name{Schema: "s", Table: "t"})

@@ -65,7 +65,7 @@ func openState(path string, logger *slog.Logger) (*state.Dir, *canal.Saved, erro
 	for _, t := range image.Tables {
 		saved.Tables = append(saved.Tables, canal.SavedTable{
 			Def: t.Def, Same: func(def *schema.Table) bool { return state.SameDef(def, t.Def) },
-			Read: func(fn func(rows []rowcodec.Row) error) error { return t.Read(fn) },
+			Read: t.Read,
 		})
 	}
 	return dir, saved, nil
