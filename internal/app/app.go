@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,14 @@ func Run(ctx context.Context, cmd config.Command, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stderr, "binlogcache:", line)
 	}
 	return 1
+}
+
+// printJSON writes a command's result for programs.
+func printJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
 }
 
 // Version is the module's version as it was built: a tag, or the commit.

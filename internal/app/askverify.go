@@ -36,10 +36,7 @@ func askVerify(ctx context.Context, v *config.Verify, stdout, stderr io.Writer) 
 		return fmt.Errorf("verify: %w", err)
 	}
 	if v.JSON {
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(result)
+		err = printJSON(stdout, result)
 	} else {
 		_, err = io.WriteString(stdout, verifyText(result))
 	}

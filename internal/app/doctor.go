@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,10 +69,7 @@ func doctor(ctx context.Context, cfg *config.Doctor, stdout io.Writer) error {
 		all = append(all, e)
 	}
 	if cfg.JSON {
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(struct {
+		err = printJSON(stdout, struct {
 			OK      bool        `json:"ok"`
 			Sources []*examined `json:"sources"`
 		}{healthy, all})

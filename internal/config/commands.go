@@ -24,6 +24,18 @@ func newDoctor() (Command, []*option) {
 
 func finishDoctor(cmd Command, given origins) error { return finishServe(cmd.(*Doctor).Serve, given) }
 
+// defaultAdmin is the admin port of a Serve that was not told otherwise.
+var defaultAdmin = Address{"tcp", "127.0.0.1:8911"}
+
+// adminOption is that of commands that ask a running daemon.
+func adminOption(a *Address) *option {
+	return &option{name: "admin", metavar: "ADDR", value: a, help: "Admin port of the running daemon: host:port or unix:/path."}
+}
+
+func noAdmin(c Command) error {
+	return fmt.Errorf("%s: --admin: want host:port or unix:/path of the running daemon's admin port", c.Name())
+}
+
 // Verify asks a running Serve to compare its cache with the database.
 type Verify struct {
 	// Admin is the daemon's admin port.
@@ -44,9 +56,9 @@ type Verify struct {
 func (*Verify) Name() string { return "verify" }
 
 func newVerify() (Command, []*option) {
-	v := &Verify{Admin: Address{"tcp", "127.0.0.1:8911"}}
+	v := &Verify{Admin: defaultAdmin}
 	return v, []*option{
-		{name: "admin", metavar: "ADDR", value: &v.Admin, help: "Admin port of the running daemon: host:port or unix:/path."},
+		adminOption(&v.Admin),
 		{name: "table", metavar: "SCHEMA.TABLE", several: true, value: textsValue{&v.Tables}, help: "Compare this table; may be repeated. Default: all that are live."},
 		{
 			name: "key", metavar: "VALUE", several: true, value: textsValue{&v.Key},
@@ -62,7 +74,7 @@ func finishVerify(cmd Command, _ origins) error {
 	v := cmd.(*Verify)
 	switch {
 	case v.Admin.Off():
-		return fmt.Errorf("verify: --admin: want host:port or unix:/path of the running daemon's admin port")
+		return noAdmin(v)
 	case len(v.Key) > 0 && len(v.Tables) != 1:
 		return fmt.Errorf("verify: --key is a key of one table: give that one with --table")
 	}
@@ -85,9 +97,9 @@ type Explain struct {
 func (*Explain) Name() string { return "explain" }
 
 func newExplain() (Command, []*option) {
-	x := &Explain{Admin: Address{"tcp", "127.0.0.1:8911"}}
+	x := &Explain{Admin: defaultAdmin}
 	return x, []*option{
-		{name: "admin", metavar: "ADDR", value: &x.Admin, help: "Admin port of the running daemon: host:port or unix:/path."},
+		adminOption(&x.Admin),
 		{name: "row", metavar: "SCHEMA.TABLE:KEY", argument: true, value: rowValue{x}, help: "The table and the row's key, if that is one column. --row may be left out."},
 		{name: "table", metavar: "SCHEMA.TABLE", value: textValue{&x.Table}, help: "The table."},
 		{
@@ -102,7 +114,7 @@ func finishExplain(cmd Command, _ origins) error {
 	x := cmd.(*Explain)
 	switch {
 	case x.Admin.Off():
-		return fmt.Errorf("explain: --admin: want host:port or unix:/path of the running daemon's admin port")
+		return noAdmin(x)
 	case x.Table == "":
 		return fmt.Errorf("explain: no table is given: want schema.table:key, or --table and --key")
 	}

@@ -135,7 +135,7 @@ func newServe() (Command, []*option) {
 		HandlerSocketRead:  Address{"tcp", "127.0.0.1:9998"},
 		HandlerSocketWrite: Address{"tcp", "127.0.0.1:9999"},
 		Memcached:          Address{"tcp", "127.0.0.1:11211"},
-		Admin:              Address{"tcp", "127.0.0.1:8911"},
+		Admin:              defaultAdmin,
 		MemcachedCompat:    CompatSafe,
 		Memory:             1 << 30,
 		Hot:                true,
