@@ -17,6 +17,7 @@ import (
 
 // TestMain fails when goroutines of the follower or its syncer are left after all tests.
 func TestMain(m *testing.M) {
+	testmysql.Apart("canal")
 	code := m.Run()
 	if code == 0 {
 		if left := leftGoroutines(); left != "" {

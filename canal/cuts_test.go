@@ -28,94 +28,89 @@ func cycles(t *testing.T, few int) int {
 // The stream is cut, reset or held up after each byte of a transaction of three events, and after each byte of what a
 // stream begins with. In the short form after some of them, spread over all.
 func TestEveryByte(t *testing.T) {
-	t.Parallel()
-	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			s := testmysql.Private(t, flavor) // nobody else's bytes
-			source := testmysql.NewProxy(t, s)
-			r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", "INSERT INTO a VALUES (1, 1000), (2, 1000), (3, 0)")
-			// What is started from here on carries the label.
-			pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("follower", t.Name())))
-			defer pprof.SetGoroutineLabels(context.Background())
-			// Money moves between two rows: no reader may see the sum change.
-			r.sink.onApply = func(m *memTable) {
-				sum := 0
-				for _, row := range m.rows {
-					v, _ := rowcodec.Row(row.row).Value(1)
-					n, err := strconv.Atoi(string(v))
-					if err != nil {
-						t.Error(err)
-					}
-					sum += n
+	private(t, func(t *testing.T, s testmysql.Server) { // nobody else's bytes
+		source := testmysql.NewProxy(t, s)
+		r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", "INSERT INTO a VALUES (1, 1000), (2, 1000), (3, 0)")
+		// What is started from here on carries the label.
+		pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("follower", t.Name())))
+		defer pprof.SetGoroutineLabels(context.Background())
+		// Money moves between two rows: no reader may see the sum change.
+		r.sink.onApply = func(m *memTable) {
+			sum := 0
+			for _, row := range m.rows {
+				v, _ := rowcodec.Row(row.row).Value(1)
+				n, err := strconv.Atoi(string(v))
+				if err != nil {
+					t.Error(err)
 				}
-				if sum != 2000 {
-					r.sink.breach("the sum is %d", sum)
-				}
+				sum += n
 			}
-			r.start(func(cfg *Config) {
-				cfg.Source = parsed(t, source.DSN)
-				cfg.ServerID = 1<<31 + uint32(os.Getpid())
-			}, func(f *Follower) { f.candidates.longest = time.Millisecond })
-			r.same("a")
-			move := func() {
-				r.exec("BEGIN")
-				r.exec("UPDATE a SET v = v - 1 WHERE id = 1")
-				r.exec("UPDATE a SET v = v + 1 WHERE id = 2")
-				r.exec("UPDATE a SET v = 0 - v WHERE id = 3")
-				r.exec("COMMIT")
+			if sum != 2000 {
+				r.sink.breach("the sum is %d", sum)
 			}
-			// The size of a transaction and of the beginning of a stream, in which heartbeats may be counted too.
-			before := source.Streamed.Load()
-			move()
-			r.same("a")
-			size := source.Streamed.Load() - before
-			before = source.Streamed.Load()
-			source.CutStreams()
-			r.eventually("another stream", func() bool { return source.Streams.Load() > 1 && r.f.Status().Connected })
-			move()
-			r.same("a")
-			opening := source.Streamed.Load() - before
+		}
+		r.start(func(cfg *Config) {
+			cfg.Source = parsed(t, source.DSN)
+			cfg.ServerID = 1<<31 + uint32(os.Getpid())
+		}, func(f *Follower) { f.candidates.longest = time.Millisecond })
+		r.same("a")
+		move := func() {
+			r.exec("BEGIN")
+			r.exec("UPDATE a SET v = v - 1 WHERE id = 1")
+			r.exec("UPDATE a SET v = v + 1 WHERE id = 2")
+			r.exec("UPDATE a SET v = 0 - v WHERE id = 3")
+			r.exec("COMMIT")
+		}
+		// The size of a transaction and of the beginning of a stream, in which heartbeats may be counted too.
+		before := source.Streamed.Load()
+		move()
+		r.same("a")
+		size := source.Streamed.Load() - before
+		before = source.Streamed.Load()
+		source.CutStreams()
+		r.eventually("another stream", func() bool { return source.Streams.Load() > 1 && r.f.Status().Connected })
+		move()
+		r.same("a")
+		opening := source.Streamed.Load() - before
 
-			n := int64(cycles(t, 40))
-			begin := time.Now()
-			for i := range n {
-				at := i % opening
-				if n < opening {
-					at = i * opening / n
-				}
-				switch source.Reset.Store(i%2 == 1); {
-				case i%10 == 9:
-					source.PauseFor.Store(int64(5 * time.Millisecond))
-					source.PauseAfter.Store(at % size)
-					move()
-				case at < size:
-					source.CutAfter.Store(at)
-					move()
-					r.eventually("the cut", func() bool { return source.CutAfter.Load() < 0 })
-				default:
-					source.CutAfter.Store(at)
-					source.CutStreams()
-					move()
-					r.eventually("the cut", func() bool { return source.CutAfter.Load() < 0 })
-				}
-				r.same("a")
-				if i%100 == 99 {
-					t.Logf("%d cycles, %v each", i+1, (time.Since(begin) / time.Duration(i+1)).Round(time.Microsecond))
-				}
+		n := int64(cycles(t, 40))
+		begin := time.Now()
+		for i := range n {
+			at := i % opening
+			if n < opening {
+				at = i * opening / n
 			}
-			r.noGap()
-			if n := r.sink.loadsOf(r.schema + ".a"); n != 1 {
-				t.Errorf("%d loads: %v", n, r.f.Status().Reconnects)
+			switch source.Reset.Store(i%2 == 1); {
+			case i%10 == 9:
+				source.PauseFor.Store(int64(5 * time.Millisecond))
+				source.PauseAfter.Store(at % size)
+				move()
+			case at < size:
+				source.CutAfter.Store(at)
+				move()
+				r.eventually("the cut", func() bool { return source.CutAfter.Load() < 0 })
+			default:
+				source.CutAfter.Store(at)
+				source.CutStreams()
+				move()
+				r.eventually("the cut", func() bool { return source.CutAfter.Load() < 0 })
 			}
-			t.Logf("%d cycles over %d bytes, of which %d are a transaction; %d cuts; reconnects %v", n, opening, size, source.Cuts.Load(), r.f.Status().Reconnects)
-			if labelled(t, t.Name()) < 3 {
-				t.Error("the follower's goroutines are not counted")
+			r.same("a")
+			if i%100 == 99 {
+				t.Logf("%d cycles, %v each", i+1, (time.Since(begin) / time.Duration(i+1)).Round(time.Microsecond))
 			}
-			r.stop()
-			r.eventually("no goroutine is left", func() bool { return labelled(t, t.Name()) <= 1 })
-		})
-	}
+		}
+		r.noGap()
+		if n := r.sink.loadsOf(r.schema + ".a"); n != 1 {
+			t.Errorf("%d loads: %v", n, r.f.Status().Reconnects)
+		}
+		t.Logf("%d cycles over %d bytes, of which %d are a transaction; %d cuts; reconnects %v", n, opening, size, source.Cuts.Load(), r.f.Status().Reconnects)
+		if labelled(t, t.Name()) < 3 {
+			t.Error("the follower's goroutines are not counted")
+		}
+		r.stop()
+		r.eventually("no goroutine is left", func() bool { return labelled(t, t.Name()) <= 1 })
+	})
 }
 
 // labelled counts the goroutines with a label, the caller's included: tests run side by side.

@@ -348,33 +348,30 @@ func TestStopDuringSnapshot(t *testing.T) {
 
 // The server is killed while it is written to; live tables stay what they are and go on.
 func TestKilledServer(t *testing.T) {
-	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) {
-			s := testmysql.Private(t, flavor)
-			r := newRig(t, s, deepRecursion(s), tableW, fillW(1000))
-			r.start(nil, nil)
-			r.settleLive("w")
-			for range 2 {
-				stop := make(chan struct{})
-				wg := r.writers(2, 1000, stop)
-				time.Sleep(300 * time.Millisecond)
-				s.Kill()
-				close(stop)
-				wg.Wait()
-				if state, _ := r.sink.state(r.schema + ".w"); state != "live" {
-					t.Errorf("table is %s while the server is down", state)
-				}
-				s.Start()
-				r.reconnect()
-				r.exec("UPDATE w SET v = v + 1 WHERE id < 100")
-				r.same("w")
+	private(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, deepRecursion(s), tableW, fillW(1000))
+		r.start(nil, nil)
+		r.settleLive("w")
+		for range 2 {
+			stop := make(chan struct{})
+			wg := r.writers(2, 1000, stop)
+			time.Sleep(300 * time.Millisecond)
+			s.Kill()
+			close(stop)
+			wg.Wait()
+			if state, _ := r.sink.state(r.schema + ".w"); state != "live" {
+				t.Errorf("table is %s while the server is down", state)
 			}
-			r.noGap()
-			if n := r.sink.loadsOf(r.schema + ".w"); n != 1 {
-				t.Logf("%d loads: the server had lost transactions", n)
-			}
-		})
-	}
+			s.Start()
+			r.reconnect()
+			r.exec("UPDATE w SET v = v + 1 WHERE id < 100")
+			r.same("w")
+		}
+		r.noGap()
+		if n := r.sink.loadsOf(r.schema + ".w"); n != 1 {
+			t.Logf("%d loads: the server had lost transactions", n)
+		}
+	})
 }
 
 // reconnect replaces the test's own connection.
@@ -386,46 +383,45 @@ func (r *rig) reconnect() {
 
 // The log is reset while it is followed: nothing that was known of it holds any more.
 func TestResetLog(t *testing.T) {
-	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) {
-			s := testmysql.Private(t, flavor)
-			r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
-			r.start(nil, func(f *Follower) { f.watchEvery = 200 * time.Millisecond })
-			r.same("w")
-			reset := "RESET MASTER"
-			if flavor == testmysql.MySQL {
-				reset = "RESET BINARY LOGS AND GTIDS"
-			}
-			for i := range 2 {
-				r.exec("SET sql_log_bin = 0")
-				r.exec("UPDATE w SET v = v + 1")
-				r.exec("SET sql_log_bin = 1")
-				loads := r.f.Status().Loads
-				// Files that were made within one second can't be told apart.
-				time.Sleep(1100 * time.Millisecond)
-				r.exec(reset)
-				if i == 1 {
-					// As many transactions as before.
-					for range 10 {
-						r.exec("INSERT INTO w VALUES (5, 5, '')")
-						r.exec("DELETE FROM w WHERE id = 5")
-					}
+	private(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		r.start(nil, func(f *Follower) { f.watchEvery = 200 * time.Millisecond })
+		r.same("w")
+		reset := "RESET MASTER"
+		if s.Flavor == testmysql.MySQL {
+			reset = "RESET BINARY LOGS AND GTIDS"
+		}
+		for i := range 2 {
+			r.exec("SET sql_log_bin = 0")
+			r.exec("UPDATE w SET v = v + 1")
+			r.exec("SET sql_log_bin = 1")
+			loads := r.f.Status().Loads
+			// Files that were made within one second can't be told apart.
+			time.Sleep(1100 * time.Millisecond)
+			r.exec(reset)
+			if i == 1 {
+				// As many transactions as before.
+				for range 10 {
+					r.exec("INSERT INTO w VALUES (5, 5, '')")
+					r.exec("DELETE FROM w WHERE id = 5")
 				}
-				r.eventually("the table is loaded anew", func() bool { return r.f.Status().Loads > loads })
-				r.exec("INSERT INTO w VALUES (7, 7, 'after')")
-				r.same("w")
-				r.exec("DELETE FROM w WHERE id = 7")
-				r.same("w")
 			}
-		})
-	}
+			r.eventually("the table is loaded anew", func() bool { return r.f.Status().Loads > loads })
+			r.exec("INSERT INTO w VALUES (7, 7, 'after')")
+			r.same("w")
+			r.exec("DELETE FROM w WHERE id = 7")
+			r.same("w")
+		}
+	})
 }
 
 // The source's address leads to another server, which knows nothing of what was applied; the old connections end, or go
 // on to the old server.
 func TestReplacedServer(t *testing.T) {
+	t.Parallel()
 	for _, cut := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cut=%v", cut), func(t *testing.T) {
+			t.Parallel()
 			flavors(t, func(t *testing.T, s testmysql.Server) {
 				r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, 'here')")
 				other := testmysql.Private(t, s.Flavor)
@@ -461,104 +457,95 @@ func TestReplacedServer(t *testing.T) {
 
 // Log files are purged before they were read.
 func TestPurgedLog(t *testing.T) {
-	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) {
-			s := testmysql.Private(t, flavor)
-			r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
-			p := newProxy(t, address(t, s))
-			r.start(p.through, nil)
-			r.same("w")
-			p.down.Store(true)
-			p.cut()
-			r.exec("INSERT INTO w VALUES (2, 2, '')")
-			r.exec("FLUSH BINARY LOGS")
-			r.exec("INSERT INTO w VALUES (3, 3, '')")
-			r.exec("FLUSH BINARY LOGS")
-			last := ""
-			if err := r.conn.Query(t.Context(), "SHOW BINARY LOGS", func(v [][]byte) error {
-				last = string(v[0])
+	private(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		p := newProxy(t, address(t, s))
+		r.start(p.through, nil)
+		r.same("w")
+		p.down.Store(true)
+		p.cut()
+		r.exec("INSERT INTO w VALUES (2, 2, '')")
+		r.exec("FLUSH BINARY LOGS")
+		r.exec("INSERT INTO w VALUES (3, 3, '')")
+		r.exec("FLUSH BINARY LOGS")
+		last := ""
+		if err := r.conn.Query(t.Context(), "SHOW BINARY LOGS", func(v [][]byte) error {
+			last = string(v[0])
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		// The server keeps files while it still has the old connection.
+		r.eventually("files are purged", func() bool {
+			r.exec("PURGE BINARY LOGS TO '" + last + "'")
+			files := 0
+			if err := r.conn.Query(t.Context(), "SHOW BINARY LOGS", func([][]byte) error {
+				files++
 				return nil
 			}); err != nil {
 				t.Fatal(err)
 			}
-			// The server keeps files while it still has the old connection.
-			r.eventually("files are purged", func() bool {
-				r.exec("PURGE BINARY LOGS TO '" + last + "'")
-				files := 0
-				if err := r.conn.Query(t.Context(), "SHOW BINARY LOGS", func([][]byte) error {
-					files++
-					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
-				return files == 1
-			})
-			p.down.Store(false)
-			r.eventually("the table is loaded anew", func() bool { return r.sink.loadsOf(r.schema+".w") > 1 })
-			r.same("w")
+			return files == 1
 		})
-	}
+		p.down.Store(false)
+		r.eventually("the table is loaded anew", func() bool { return r.sink.loadsOf(r.schema+".w") > 1 })
+		r.same("w")
+	})
 }
 
 // Settings that do not allow to follow stop the answers and not the follower.
 func TestSettingsChangeOnRestart(t *testing.T) {
-	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) {
-			s := testmysql.Private(t, flavor)
-			r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
-			r.start(nil, nil)
-			r.same("w")
-			s.Stop()
-			s.Start("--binlog-row-image=MINIMAL")
-			r.eventually("tables are suspended", func() bool {
-				state, reason := r.sink.state(r.schema + ".w")
-				return state == "suspended" && strings.Contains(reason, "binlog_row_image")
-			})
-			if st := r.f.Status(); st.Connected || !strings.Contains(st.Trouble, "binlog_row_image") {
-				t.Errorf("status %+v", st)
-			}
-			r.reconnect()
-			r.exec("UPDATE w SET v = 2")
-			s.Stop()
-			s.Start("--binlog-row-image=FULL")
-			r.reconnect()
-			r.same("w")
+	private(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		r.start(nil, nil)
+		r.same("w")
+		s.Stop()
+		s.Start("--binlog-row-image=MINIMAL")
+		r.eventually("tables are suspended", func() bool {
+			state, reason := r.sink.state(r.schema + ".w")
+			return state == "suspended" && strings.Contains(reason, "binlog_row_image")
 		})
-	}
+		if st := r.f.Status(); st.Connected || !strings.Contains(st.Trouble, "binlog_row_image") {
+			t.Errorf("status %+v", st)
+		}
+		r.reconnect()
+		r.exec("UPDATE w SET v = 2")
+		s.Stop()
+		s.Start("--binlog-row-image=FULL")
+		r.reconnect()
+		r.same("w")
+	})
 }
 
 // A server that becomes a replica which does not log what it replicates can't be followed any more.
 func TestUnloggedReplica(t *testing.T) {
-	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) {
-			s := testmysql.Private(t, flavor, "--log-slave-updates=OFF")
-			r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
-			r.start(nil, func(f *Follower) { f.watchEvery = 50 * time.Millisecond })
-			r.same("w")
-			if flavor == testmysql.MariaDB {
-				r.exec("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1")
-				r.exec("START SLAVE SQL_THREAD")
-			} else {
-				r.exec("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1")
-				r.exec("START REPLICA SQL_THREAD")
-			}
-			r.eventually("tables are suspended", func() bool {
-				state, reason := r.sink.state(r.schema + ".w")
-				return state == "suspended" && strings.Contains(reason, "does not log what it replicates")
-			})
-			r.eventually("a new connection meets the same", func() bool { return r.f.Status().Reconnects[ReasonSettings] > 1 })
-			problems, err := Check(t.Context(), r.f.cfg.Source, r.f.cfg.Tables)
-			if err != nil || len(problems) != 1 || problems[0].Code != unloggedProblem.Code {
-				t.Errorf("problems %v, error %v", problems, err)
-			}
-			if flavor == testmysql.MariaDB {
-				r.exec("STOP SLAVE")
-			} else {
-				r.exec("STOP REPLICA")
-			}
-			r.same("w")
+	private(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		r.start(nil, func(f *Follower) { f.watchEvery = 50 * time.Millisecond })
+		r.same("w")
+		if s.Flavor == testmysql.MariaDB {
+			r.exec("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1")
+			r.exec("START SLAVE SQL_THREAD")
+		} else {
+			r.exec("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1")
+			r.exec("START REPLICA SQL_THREAD")
+		}
+		r.eventually("tables are suspended", func() bool {
+			state, reason := r.sink.state(r.schema + ".w")
+			return state == "suspended" && strings.Contains(reason, "does not log what it replicates")
 		})
-	}
+		r.eventually("a new connection meets the same", func() bool { return r.f.Status().Reconnects[ReasonSettings] > 1 })
+		problems, err := Check(t.Context(), r.f.cfg.Source, r.f.cfg.Tables)
+		if err != nil || len(problems) != 1 || problems[0].Code != unloggedProblem.Code {
+			t.Errorf("problems %v, error %v", problems, err)
+		}
+		if s.Flavor == testmysql.MariaDB {
+			r.exec("STOP SLAVE")
+		} else {
+			r.exec("STOP REPLICA")
+		}
+		r.same("w")
+	}, "--log-slave-updates=OFF")
 }
 
 // An account with nothing but the three privileges is enough.

@@ -272,7 +272,21 @@ type rig struct {
 
 func flavors(t *testing.T, run func(t *testing.T, s testmysql.Server)) {
 	for _, s := range testmysql.Servers(t) {
-		t.Run(s.Flavor, func(t *testing.T) { run(t, s) })
+		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
+			run(t, s)
+		})
+	}
+}
+
+// private runs a test on a server of its own of each flavor, beside other tests.
+func private(t *testing.T, run func(t *testing.T, s testmysql.Server), options ...string) {
+	t.Parallel()
+	for _, flavor := range testmysql.Flavors() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			run(t, testmysql.Private(t, flavor, options...))
+		})
 	}
 }
 

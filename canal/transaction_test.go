@@ -265,9 +265,7 @@ func TestStatementsAsText(t *testing.T) {
 			r.same("a")
 		}
 	}
-	for _, flavor := range testmysql.Flavors() {
-		t.Run(flavor, func(t *testing.T) { run(t, testmysql.Private(t, flavor)) })
-	}
+	private(t, run)
 }
 
 // A gap in the log shows at the next change.

@@ -68,10 +68,19 @@ func Servers(t testing.TB) []Server {
 	return all
 }
 
-// shared keeps the servers that this process has found running.
+// shared keeps the servers that this process has found running. apart precedes the names of their folders.
 var shared struct {
 	sync.Mutex
+	apart   string
 	servers map[string]Server
+}
+
+// Apart gives the calling package shared servers of its own, for tests that watch all that the log of a server holds: the
+// statements of other packages would be in it. It is called from TestMain, with the package's name.
+func Apart(name string) {
+	shared.Lock()
+	defer shared.Unlock()
+	shared.apart = name + "-"
 }
 
 // Shared returns the shared server of one flavor.
@@ -82,7 +91,7 @@ func Shared(t testing.TB, flavor string) Server {
 	if s, ok := shared.servers[flavor]; ok {
 		return s
 	}
-	s, err := findShared(t.Context(), flavor)
+	s, err := findShared(t.Context(), flavor, shared.apart+flavor)
 	if err != nil {
 		t.Fatalf("no %s server to test with: %v", flavor, err)
 	}
@@ -93,7 +102,8 @@ func Shared(t testing.TB, flavor string) Server {
 	return s
 }
 
-func findShared(ctx context.Context, flavor string) (Server, error) {
+// findShared starts or finds the server of the folder called name.
+func findShared(ctx context.Context, flavor, name string) (Server, error) {
 	variable := "BINLOGCACHE_TEST_" + strings.ToUpper(flavor)
 	if dsn := os.Getenv(variable); dsn != "" {
 		if err := ping(ctx, dsn); err != nil {
@@ -105,12 +115,12 @@ func findShared(ctx context.Context, flavor string) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	unlock, err := lockFile(filepath.Join(folder, flavor+".lock"))
+	unlock, err := lockFile(filepath.Join(folder, name+".lock"))
 	if err != nil {
 		return Server{}, err
 	}
 	defer unlock()
-	dir := filepath.Join(folder, flavor)
+	dir := filepath.Join(folder, name)
 	if err := discardOutdated(ctx, dir); err != nil {
 		return Server{}, err
 	}
