@@ -296,6 +296,10 @@ func TestReadAgainstReconnect(t *testing.T) {
 			t.Error("settled before the change was applied")
 		}
 		eventually(t, "the change", func() bool { return r.hot.lastApplied(r.schema+".t") > before })
+		eventually(t, "the new connection", func() bool {
+			st := r.f.Status()
+			return st.Connected && len(st.Reconnects) > 0
+		})
 		r.want(r.end(r.begin(), r.server), true)
 	})
 }

@@ -20,15 +20,17 @@ scripts/lint.sh
 # Results are never taken from the cache: they depend on servers.
 results=$(mktemp)
 trap 'scripts/server-down.sh --all; rm -f "$results"' EXIT
-# Many wait for servers, so more of them run at a time than there are cores.
+# What runs in several goroutines is tested with the race detector, and without it too where memory is
+# measured. Most wait for servers, so more of them run at a time than there are cores.
+race='/(admin|cache|canal|hsserver|mcserver|router|writeback|internal/(app|dbreader|netserver|sqltext))$'
+mapfile -t concurrent < <(go list ./... | grep -E "$race")
+mapfile -t others < <(go list ./... | grep -vE "/tests$|$race")
 step "tests of the packages"
-mapfile -t packages < <(go list ./... | grep -v '/tests$')
-go test -count=1 -timeout 25m -p 4 "${packages[@]}" | tee "$results"
+go test -count=1 -timeout 25m -p 4 -parallel 6 "${others[@]}" ./cache ./hsserver ./internal/netserver | tee "$results"
+step "tests of the packages that run in several goroutines, with the race detector"
+go test -count=1 -timeout 25m -p 4 -parallel 6 -race "${concurrent[@]}" | tee -a "$results"
 step "tests of the whole program"
 go test -count=1 -timeout 25m -parallel 6 ./tests | tee -a "$results"
-step "tests of what runs in several goroutines, with the race detector"
-mapfile -t concurrent < <(go list ./... | grep -E '/(admin|cache|canal|hsserver|mcserver|router|writeback|internal/(app|dbreader|netserver|sqltext))$')
-go test -count=1 -timeout 25m -p 4 -short -race "${concurrent[@]}" | tee -a "$results"
 
 ran=$(grep '^ok' "$results" | grep -vc 'no tests to run' || true)
 [ "$ran" -gt 0 ] || { echo "test: no test ran" >&2; exit 1; }

@@ -139,6 +139,10 @@ type testServer struct {
 // start runs a server that is shut down, and checked for leaks, when the test ends.
 func start(t *testing.T, cfg Config) *testServer {
 	t.Helper()
+	// The runtime's own poller keeps descriptors from its first use on.
+	if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
+		l.Close()
+	}
 	goroutines, fds := runtime.NumGoroutine(), openFDs(t)
 	ts := &testServer{t: t, proto: &lineProtocol{}, log: &syncBuffer{}, ended: make(chan error, 1)}
 	cfg.Protocol = ts.proto
