@@ -92,8 +92,27 @@ func (g *Generation) Apply(changes []rowcodec.Change, version uint64) error {
 	return g.settle()
 }
 
+// MostRow is the largest row that the table keeps, in bytes; 0 for no limit. One with a larger row gives ErrMemory.
+func (g *Generation) MostRow() int { return g.table.store.mostRow }
+
+// TooLarge is the error that a row of more than MostRow bytes gives.
+func (g *Generation) TooLarge() error {
+	return fmt.Errorf("%s: %w: it has a row of more than %d bytes", g.table.fullName, ErrMemory, g.MostRow())
+}
+
+// fits gives the error of a row that is too large.
+func (g *Generation) fits(row rowcodec.Row) error {
+	if most := g.MostRow(); most > 0 && len(row) > most {
+		return g.TooLarge()
+	}
+	return nil
+}
+
 func (g *Generation) change(c *rowcodec.Change, version uint64, live bool) error {
-	var err error
+	err := g.fits(c.After)
+	if err != nil {
+		return err
+	}
 	if c.Before != nil {
 		if g.before, err = g.keyEnc.AppendRow(g.before[:0], c.Before); err != nil {
 			return fmt.Errorf("key of the before-image: %w", err)
@@ -209,6 +228,9 @@ func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
 		g.origin = OriginSaved
 	}
 	for _, row := range rows {
+		if err := g.fits(row); err != nil {
+			return fail(err)
+		}
 		var err error
 		if g.after, err = g.keyEnc.AppendRow(g.after[:0], row); err != nil {
 			return fail(fmt.Errorf("key of a row: %w", err))

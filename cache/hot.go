@@ -140,6 +140,9 @@ func (g *HotGeneration) enter(what string) error {
 // Hot marks a HotGeneration as one that takes no snapshot.
 func (g *HotGeneration) Hot() {}
 
+// MostRow is the size of rows above which none is kept: of a larger one Apply wants the key, and that it is larger.
+func (g *HotGeneration) MostRow() int { return g.rows.mostEntry }
+
 // Live makes the table hot. reason may say why it is kept so.
 func (g *HotGeneration) Live(reason string) error {
 	if err := g.enter("live"); err != nil {

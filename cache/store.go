@@ -40,6 +40,7 @@ type keyEncoder interface {
 // Store is a set of tables that share a memory limit. Its methods may be called from any goroutine.
 type Store struct {
 	cfg         Config
+	mostRow     int // the largest row of a full table; 0 for no limit
 	pool        *blockPool
 	used        atomic.Int64 // by full tables
 	hot         atomic.Pointer[hotRows]
@@ -61,6 +62,13 @@ type Store struct {
 	building    chan struct{} // held by the builder that works
 }
 
+// A row of a full table takes at most this share of the memory limit, but may have rowFloor bytes in any case: what is on its way into
+// memory, a few times the largest row, stays small beside the limit, and a table with larger rows is better kept hot.
+const (
+	rowShare = 16
+	rowFloor = 1 << 20
+)
+
 // New returns an empty store.
 func New(cfg Config) *Store {
 	if cfg.Logger == nil {
@@ -72,6 +80,9 @@ func New(cfg Config) *Store {
 		}
 	}
 	s := &Store{cfg: cfg, pool: newBlockPool(), tables: map[schema.Name]*Table{}, owners: map[schema.Name]schema.Name{}, building: make(chan struct{}, 1)}
+	if cfg.MemoryLimit > 0 {
+		s.mostRow = int(max(cfg.MemoryLimit/rowShare, rowFloor))
+	}
 	s.buildersCtx, s.stop = context.WithCancel(context.Background())
 	return s
 }

@@ -77,6 +77,10 @@ func (f *Follower) Audit(ctx context.Context, name schema.Name, o AuditOptions, 
 	default:
 		err = a.whole(ctx)
 	}
+	if errors.Is(err, sqltext.ErrTooLarge) {
+		// The change that made it so large is on its way, and ends the table.
+		return fmt.Errorf("%s: %w: %w", name, ErrNotLive, err)
+	}
 	if err != nil && ctx.Err() == nil && t.feed.Load() != fd {
 		// Whatever it was, this is why.
 		return fmt.Errorf("%s: %w", name, ErrNotLive)
@@ -112,13 +116,13 @@ func (a *auditing) give(ctx context.Context, ch *chunk, final bool) error {
 }
 
 func (a *auditing) chunks(ctx context.Context) error {
-	reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows)
+	reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows, a.feed.target)
 	return a.attempt.pieces(ctx, reader, func(ctx context.Context, ch *chunk) error { return a.give(ctx, ch, ch.last) })
 }
 
 // whole reads the table with one SELECT. A connection that is lost is the end of it.
 func (a *auditing) whole(ctx context.Context) error {
-	reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows)
+	reader := newChunkReader(a.feed.def, a.options.Rows, a.options.Rows, a.feed.target)
 	ch := &chunk{}
 	pool := a.f.pool.Load()
 	c, err := pool.Get(ctx)
@@ -157,7 +161,7 @@ func (a *auditing) one(ctx context.Context) error {
 	if len(a.options.Key) != len(parts) {
 		return fmt.Errorf("%w: %d values for the %d columns of %s", ErrKey, len(a.options.Key), len(parts), def.Indexes[def.Key].Name)
 	}
-	reader := newChunkReader(def, 1, 1)
+	reader := newChunkReader(def, 1, 1, a.feed.target)
 	sql := []byte(reader.columns + " WHERE ")
 	for i, part := range parts {
 		column := &def.Columns[part.Column]
@@ -180,7 +184,7 @@ func (a *auditing) one(ctx context.Context) error {
 		if ch.low, err = a.attempt.low(ctx, c); err != nil {
 			return err
 		}
-		if err := c.Stream(ctx, string(sql), func(f sqltext.Fields) error { return reader.take(f, ch) }); err != nil {
+		if err := reader.run(ctx, c, string(sql), func(f sqltext.Fields) error { return reader.take(f, ch) }); err != nil {
 			return err
 		}
 		ch.high, _, err = logEnd(ctx, c)

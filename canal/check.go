@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/schema"
@@ -225,54 +221,6 @@ func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]
 	return append(problems, more...), nil
 }
 
-// firstEvent is a handler that waits for any event.
-type firstEvent struct {
-	once sync.Once
-	seen chan struct{}
-}
-
-// HandleEvent is replication.EventHandler.
-func (e *firstEvent) HandleEvent(*replication.BinlogEvent) error {
-	e.once.Do(func() { close(e.seen) })
-	return nil
-}
-
-// tryStream opens the log at its end and closes it again.
-func tryStream(parent context.Context, cfg *sqltext.Config, c *sqltext.Conn, src *source) error {
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
-	handler := &firstEvent{seen: make(chan struct{})}
-	syncer, streamer, err := openStream(ctx, src, streamOptions{
-		source: cfg, serverID: freeServerID(ctx, c), from: src.start, heartbeat: defaultHeartbeat,
-		log: slog.New(slog.DiscardHandler), silent: func() { cancel(errSilent) },
-		found: new(atomic.Bool),
-	}, handler)
-	if err != nil {
-		return err
-	}
-	defer syncer.Close()
-	// errSeen is how the first event ends the wait for an error.
-	errSeen := errors.New("an event came")
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		select {
-		case <-handler.seen:
-			cancel(errSeen)
-		case <-ctx.Done():
-		}
-	})
-	_, err = streamer.GetEvent(ctx)
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	cancel(nil)
-	wait.Wait()
-	if errors.Is(err, errSeen) {
-		return nil
-	}
-	return err
-}
-
 // accountOf gives the account of the session, quoted as GRANT wants it.
 func accountOf(ctx context.Context, c *sqltext.Conn) (account string, err error) {
 	err = c.Query(ctx, "SELECT CURRENT_USER()", func(v [][]byte) error {
@@ -308,7 +256,7 @@ func tableProblems(ctx context.Context, c *sqltext.Conn, flavor, account string,
 			})
 			continue
 		}
-		r := newChunkReader(def, 1, 1)
+		r := newChunkReader(def, 1, 1, nil)
 		err = c.Exec(ctx, r.columns+" LIMIT 0")
 		if server := (*mysql.MyError)(nil); errors.As(err, &server) && !sqltext.IsConnectionError(err) {
 			problems = append(problems, Problem{

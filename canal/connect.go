@@ -4,26 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
-	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
 )
-
-// errSilent ends a stream that has shown no sign of life for too long.
-var errSilent = errors.New("no event and no heartbeat")
 
 // errStalled ends a stream that shows heartbeats but not the source's transactions.
 var errStalled = errors.New("the source has executed transactions that do not come")
@@ -35,16 +27,13 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	s := &stream{f: f, ctx: ctx, positionless: src.positionless(), flushes: !src.lossy}
 	defer s.close()
 	o := streamOptions{
-		source: f.source.Load(), serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, log: f.log,
-		silent: func() { cancel(errSilent) }, found: &s.found,
+		source: f.source.Load(), serverID: serverID, from: f.pos.set(), heartbeat: f.cfg.Heartbeat, found: &s.found,
 	}
-	syncer, streamer, err := openStream(ctx, src, o, s)
+	r, err := openLog(ctx, src, o, s)
 	if err != nil {
 		return false, streamFailure(ctx, err)
 	}
-	// Cancelled first, so that the syncer does not wait for the server.
-	defer syncer.Close()
-	defer cancel(nil)
+	defer r.close()
 	now := f.age()
 	f.heard.Store(now)
 	f.lastEvent.Store(now)
@@ -58,64 +47,8 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	watcher.Go(func() { f.watch(ctx, cancel, src, &s.found) })
 	watcher.Go(func() { f.prove(ctx) })
 
-	_, err = streamer.GetEvent(ctx)
+	err = r.run(ctx)
 	return s.came.Load(), streamFailure(ctx, err)
-}
-
-// streamOptions say how to open a stream.
-type streamOptions struct {
-	source    *sqltext.Config
-	serverID  uint32
-	from      gtidSet
-	heartbeat time.Duration
-	log       *slog.Logger
-	// silent is called when the stream has shown no sign of life for too long, before its reading fails.
-	silent func()
-	// found is set when the source has found the place in its log: before that it may say nothing for long.
-	found *atomic.Bool
-}
-
-// openStream connects and asks for the log from a set on; events go to handler. The stream ends with ctx; the syncer has
-// to be closed after that.
-func openStream(ctx context.Context, src *source, o streamOptions, handler replication.EventHandler) (
-	*replication.BinlogSyncer, *replication.BinlogStreamer, error,
-) {
-	d := &streamDialer{life: ctx, options: o}
-	cfg := replication.BinlogSyncerConfig{
-		ServerID: o.serverID,
-		Flavor:   src.flavor,
-		Host:     o.source.Address,
-		User:     o.source.User,
-		Password: o.source.Password,
-		// A name of the product's own among the source's replicas.
-		Localhost:       "binlogcache",
-		HeartbeatPeriod: o.heartbeat,
-		// Its way to reconnect would give parts of transactions twice.
-		DisableRetrySync:        true,
-		VerifyChecksum:          true,
-		DiscardGTIDSet:          true,
-		EventCacheCount:         1, // events go to the handler
-		Dialer:                  d.dial,
-		SynchronousEventHandler: handler,
-		RowsEventDecodeFunc:     rowcodec.Capture,
-		Logger:                  slog.New(quiet{o.log.Handler()}),
-	}
-	if src.positionless() {
-		// MariaDB 11.4 and later leave positions out of events, so stream.move adds up the sizes of all of them. (The
-		// syncer's own way to do so counts the description that opens a stream in the middle of a file.)
-		cfg.DumpCommandFlag = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT
-	}
-	if o.source.TLS != nil {
-		cfg.TLSConfig = o.source.TLS.Clone()
-	}
-	syncer := replication.NewBinlogSyncer(cfg)
-	streamer, err := syncer.StartSyncGTID(o.from.forSyncer())
-	if err != nil {
-		d.shut()
-		syncer.Close()
-		return nil, nil, err
-	}
-	return syncer, streamer, nil
 }
 
 // streamFailure sorts the ends of a stream; the cause of ctx's end goes before err.
@@ -143,7 +76,7 @@ func streamFailure(ctx context.Context, err error) error {
 	case errors.Is(err, errAnonymous):
 		p := Problem{Fatal: true, Text: errAnonymous.Error()}
 		return &failure{reason: ReasonSettings, err: p, mend: []Problem{p}}
-	case errors.Is(err, errSilent):
+	case errors.Is(err, sqltext.ErrSilent):
 		return &failure{reason: ReasonSilent, err: err}
 	}
 	network := net.Error(nil)
@@ -239,87 +172,3 @@ func freeServerID(ctx context.Context, c *sqltext.Conn) uint32 {
 		}
 	}
 }
-
-// streamDialer makes the one connection of a BinlogSyncer and ends it with life. A second one, by which the syncer would
-// kill the first on the server when it is closed, is refused: closing must not wait for a server that may be gone.
-type streamDialer struct {
-	life    context.Context
-	options streamOptions
-
-	mu   sync.Mutex
-	used bool
-	conn net.Conn
-	stop func() bool
-}
-
-func (d *streamDialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.used || d.life.Err() != nil {
-		return nil, net.ErrClosed
-	}
-	d.used = true
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.life, cancel)()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, d.options.source.Network, d.options.source.Address)
-	if err != nil {
-		return nil, err
-	}
-	d.conn = conn
-	d.stop = context.AfterFunc(d.life, func() { _ = conn.Close() })
-	return &watchedConn{Conn: conn, options: d.options}, nil
-}
-
-// shut closes the connection.
-func (d *streamDialer) shut() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.used = true
-	if d.conn != nil {
-		d.stop()
-		_ = d.conn.Close()
-	}
-}
-
-// watchedConn gives up when nothing comes for too long. The syncer's own time limit would also count the time that the
-// handler takes for an event.
-type watchedConn struct {
-	net.Conn
-	options streamOptions
-}
-
-// SetReadDeadline does nothing: Read sets its own. The syncer sets one when it is closed; were that an error, because the
-// connection is closed already, it would write to what its reader still uses.
-func (c *watchedConn) SetReadDeadline(time.Time) error { return nil }
-
-func (c *watchedConn) Read(b []byte) (int, error) {
-	limit := silentHeartbeats * c.options.heartbeat
-	if !c.options.found.Load() {
-		limit = max(limit, searchTime)
-	}
-	if err := c.Conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
-		return 0, err
-	}
-	n, err := c.Conn.Read(b)
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		c.options.silent()
-	}
-	return n, err
-}
-
-// quiet keeps go-mysql's log lines, which repeat what the follower says itself, at debug level.
-type quiet struct{ slog.Handler }
-
-func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
-	return q.Handler.Enabled(ctx, slog.LevelDebug)
-}
-
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = slog.LevelDebug
-	return q.Handler.Handle(ctx, r)
-}
-
-func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
-func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }

@@ -4,9 +4,8 @@
 // What it promises to the Sink: a table that is live holds exactly the rows that the server had at the applied position.
 // Whatever in the log is not proven to leave a table alone suspends the table and loads it again.
 //
-// Goroutines, all ended when Follower.Run returns: Run itself keeps one connection's life after the other; go-mysql's
-// BinlogSyncer reads the stream and calls the handler of stream.go, which decodes and applies in that one goroutine; a
-// watcher asks the source now and then whether the stream still shows its log; the loader of loads.go starts one
+// Goroutines, all ended when Follower.Run returns: Run itself keeps one connection's life after the other, reads the
+// stream (logreader.go), decodes and applies it (stream.go); a watcher asks the source now and then whether the stream still shows its log; the loader of loads.go starts one
 // goroutine for each table that is being loaded, and each of those a second one while it copies rows; one settles the reads
 // of single rows (reads.go).
 //

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
@@ -63,26 +63,16 @@ func errant(ctx context.Context, src *source, o streamOptions, seen origins) (la
 	if src.flavor == schema.FlavorMariaDB && seen.hold(src.state) || src.flavor == schema.FlavorMySQL && o.from.containsAll(src.start) {
 		return lack{}, nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	o.silent, o.found = func() { cancel(errSilent) }, new(atomic.Bool)
-	look := &errantLook{
-		place: stream{positionless: src.positionless()}, end: src.end, found: o.found, came: origins{}, done: func() { cancel(errLooked) },
-	}
-	syncer, streamer, err := openStream(ctx, src, o, look)
+	o.found = new(atomic.Bool)
+	look := &errantLook{place: stream{positionless: src.positionless()}, end: src.end, found: o.found, came: origins{}}
+	r, err := openLog(ctx, src, o, look)
 	if err == nil {
-		defer syncer.Close()
-		defer cancel(nil)
-		_, err = streamer.GetEvent(ctx)
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
+		err = r.run(ctx)
+		r.close()
 	}
 	if !errors.Is(err, errLooked) {
 		return lack{}, err
 	}
-	look.mu.Lock()
-	defer look.mu.Unlock()
 	if src.flavor == schema.FlavorMariaDB {
 		for from, n := range seen {
 			look.came[from] = max(look.came[from], n)
@@ -102,19 +92,17 @@ var errLooked = errors.New("the log has been looked through")
 type errantLook struct {
 	end   coordinate
 	found *atomic.Bool
-	done  func()
 
-	mu     sync.Mutex // the handler's goroutine may still be at work when the look has ended
-	place  stream     // only where it is
-	fresh  bool       // a transaction has come that is new
-	errant bool       // one that was applied has been passed over after that
-	came   origins    // MariaDB
+	place  stream  // only where it is
+	fresh  bool    // a transaction has come that is new
+	errant bool    // one that was applied has been passed over after that
+	came   origins // MariaDB
 }
 
-// HandleEvent is replication.EventHandler.
+func (l *errantLook) images(uint64) (*rowcodec.Decoder, int) { return nil, 0 }
+
+// HandleEvent implements eventHandler.
 func (l *errantLook) HandleEvent(ev *replication.BinlogEvent) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	before := l.place.here()
 	l.place.move(ev)
 	switch e := ev.Event.(type) {
@@ -135,7 +123,7 @@ func (l *errantLook) HandleEvent(ev *replication.BinlogEvent) error {
 		}
 	}
 	if order, ok := l.place.here().compare(l.end); ok && order >= 0 {
-		l.done()
+		return errLooked
 	}
 	return nil
 }
@@ -153,7 +141,7 @@ func (l *errantLook) check(ev *replication.BinlogEvent, before coordinate) {
 
 // errantAt is errant for a source that is about to be followed.
 func (f *Follower) errantAt(ctx context.Context, cfg *sqltext.Config, src *source, serverID uint32, applied gtidSet) (lack, error) {
-	o := streamOptions{source: cfg, serverID: serverID, from: applied, heartbeat: f.cfg.Heartbeat, log: f.log}
+	o := streamOptions{source: cfg, serverID: serverID, from: applied, heartbeat: f.cfg.Heartbeat}
 	lacking, err := errant(ctx, src, o, f.pos.seen())
 	if err != nil {
 		return lack{}, streamFailure(ctx, err)

@@ -486,7 +486,7 @@ func (r *rig) compare(name string) {
 	if t == nil || t.state != "live" {
 		r.t.Fatalf("%s is not live: %+v", full, t)
 	}
-	reader := newChunkReader(t.def, 1, 1)
+	reader := newChunkReader(t.def, 1, 1, nil)
 	var ch chunk
 	if err := r.conn.Stream(r.t.Context(), reader.columns, func(f sqltext.Fields) error { return reader.take(f, &ch) }); err != nil {
 		r.t.Fatal(err)

@@ -19,7 +19,10 @@ import (
 const (
 	chunkBytes = 2 << 20 // aimed at
 	// chunkMost cuts a piece off in which rows turn out to be much larger than those before.
-	chunkMost   = 8 << 20
+	chunkMost  = 8 << 20
+	chunkLeast = 512 << 10 // where rows are small for want of memory
+	// packetRoom is what a row may take beyond its size in memory on its way from the server.
+	packetRoom  = 64 << 10
 	chunkTime   = 75 * time.Millisecond // aimed at
 	maxChunk    = 50_000                // rows
 	reportEvery = 10 * time.Second
@@ -101,6 +104,9 @@ func (a *attempt) goLive(from string) error {
 
 // judge turns errors that another try would meet again into refusals.
 func (a *attempt) judge(err error) error {
+	if l, ok := a.target.(Limited); ok && errors.Is(err, sqltext.ErrTooLarge) {
+		err = l.TooLarge()
+	}
 	if errors.Is(err, ErrRefused) {
 		return &refusal{reason: err.Error(), recheck: recheckSink, sink: true}
 	}
@@ -260,7 +266,7 @@ func (ch *chunk) reset() {
 
 // copyChunks installs the table's pieces.
 func (a *attempt) copyChunks(ctx context.Context) error {
-	reader := newChunkReader(a.def, a.f.cfg.ChunkRows, a.f.mostRows)
+	reader := newChunkReader(a.def, a.f.cfg.ChunkRows, a.f.mostRows, a.target)
 	return a.pieces(ctx, reader, func(ctx context.Context, ch *chunk) error {
 		if err := a.install(ctx, ch); err != nil {
 			return err
@@ -355,7 +361,7 @@ func (a *attempt) readChunks(ctx context.Context, reader *chunkReader, free <-ch
 // one high mark taken when the SELECT has begun to answer.
 func (a *attempt) copyWhole(ctx context.Context) error {
 	ch := &chunk{}
-	reader := newChunkReader(a.def, a.f.cfg.ChunkRows, a.f.mostRows)
+	reader := newChunkReader(a.def, a.f.cfg.ChunkRows, a.f.mostRows, a.target)
 	err := a.f.withConn(ctx, func(c *sqltext.Conn) (err error) {
 		// A lost connection starts it all over: rows that are there already are put again.
 		a.done = 0
@@ -398,6 +404,8 @@ type chunkReader struct {
 	builder rowcodec.Builder
 	// limit is the number of rows of the next piece, at most most.
 	limit, most int
+	// mostRow is the largest row that is wanted, in bytes, 0 for no limit; mostBytes is where a piece is cut off.
+	mostRow, mostBytes int
 	// after is the key of the last row read, nil at the start.
 	after [][]byte
 }
@@ -405,7 +413,8 @@ type chunkReader struct {
 // errEnough ends a SELECT whose rows are larger than expected.
 var errEnough = errors.New("chunk is full")
 
-func newChunkReader(def *schema.Table, limit, most int) *chunkReader {
+// newChunkReader reads rows for a target, which may be nil.
+func newChunkReader(def *schema.Table, limit, most int, target Target) *chunkReader {
 	sql := "SELECT "
 	for i := range def.Columns {
 		if i > 0 {
@@ -414,7 +423,20 @@ func newChunkReader(def *schema.Table, limit, most int) *chunkReader {
 		sql += schema.QuoteName(def.Columns[i].Name)
 	}
 	sql += " FROM " + schema.QuoteName(def.Schema) + "." + schema.QuoteName(def.Name)
-	return &chunkReader{def: def, columns: sql, limit: min(limit, most), most: most}
+	r := &chunkReader{def: def, columns: sql, limit: min(limit, most), most: most, mostBytes: chunkMost}
+	if r.mostRow = mostRow(target); r.mostRow > 0 {
+		r.mostBytes = min(chunkMost, max(r.mostRow/2, chunkLeast))
+	}
+	return r
+}
+
+// run runs a SELECT of rows. One that is larger than wanted gives sqltext.ErrTooLarge.
+func (r *chunkReader) run(ctx context.Context, c *sqltext.Conn, sql string, row func(f sqltext.Fields) error) error {
+	most := 0
+	if r.mostRow > 0 {
+		most = r.mostRow + packetRoom
+	}
+	return c.StreamMost(ctx, sql, most, row)
 }
 
 // chunkable reports that rows can be read in the order of the key, going on after a given row by literals of its key.
@@ -437,8 +459,8 @@ func (r *chunkReader) read(ctx context.Context, c *sqltext.Conn, ch *chunk) (mor
 	ch.reset()
 	begin := time.Now()
 	limit := r.limit
-	err = c.Stream(ctx, r.sql(limit), func(f sqltext.Fields) error {
-		if ch.arena.Size() > chunkMost {
+	err = r.run(ctx, c, r.sql(limit), func(f sqltext.Fields) error {
+		if ch.arena.Size() > r.mostBytes {
 			return errEnough
 		}
 		return r.take(f, ch)
@@ -471,7 +493,7 @@ func (r *chunkReader) adapt(rows, size int, took time.Duration) {
 	case took < chunkTime/2 && rows == r.limit:
 		r.limit *= 2
 	}
-	r.limit = min(r.limit, chunkBytes/max(size/rows, 1), r.most)
+	r.limit = min(r.limit, min(chunkBytes, r.mostBytes)/max(size/rows, 1), r.most)
 	r.limit = max(r.limit, 1)
 }
 
@@ -551,11 +573,11 @@ func (r *chunkReader) streamOrdered(ctx context.Context, c *sqltext.Conn, ch *ch
 }
 
 func (r *chunkReader) streamSQL(ctx context.Context, c *sqltext.Conn, sql string, ch *chunk, flush func() error) error {
-	return c.Stream(ctx, sql, func(f sqltext.Fields) error {
+	return r.run(ctx, c, sql, func(f sqltext.Fields) error {
 		if err := r.take(f, ch); err != nil {
 			return err
 		}
-		if ch.arena.Size() < chunkBytes && len(ch.rows) < r.most {
+		if ch.arena.Size() < min(chunkBytes, r.mostBytes) && len(ch.rows) < r.most {
 			return nil
 		}
 		return flush()

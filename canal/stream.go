@@ -43,7 +43,7 @@ const mostFiles = 100
 // mostNames bounds the stream's cache of names that it has looked up.
 const mostNames = 20_000
 
-// stream handles the events of one connection, in the goroutine of its BinlogSyncer.
+// stream handles the events of one connection.
 type stream struct {
 	f   *Follower
 	ctx context.Context
@@ -67,7 +67,7 @@ type stream struct {
 	scratch      []byte
 }
 
-// HandleEvent takes one event; an error ends the connection. It is replication.EventHandler.
+// HandleEvent takes one event; an error ends the connection. It implements eventHandler.
 func (s *stream) HandleEvent(ev *replication.BinlogEvent) error {
 	now := s.f.age()
 	s.f.heard.Store(now)
@@ -300,6 +300,21 @@ func (s *stream) tableMap(tm *replication.TableMapEvent) {
 		}
 		b.decoder = to.decoder
 	}
+}
+
+// images implements eventHandler.
+func (s *stream) images(tableID uint64) (d *rowcodec.Decoder, most int) {
+	if !s.open || s.tx.skip || s.tx.over {
+		return nil, 0
+	}
+	b := s.tx.binding(tableID)
+	if b == nil || b.tc == nil || b.tc.lost != "" {
+		return nil, 0
+	}
+	if b.tc.feed != nil {
+		most = mostRow(b.tc.feed.target)
+	}
+	return b.decoder, most
 }
 
 // find returns the followed table of that name, or nil. A table that the patterns match is followed from its first row

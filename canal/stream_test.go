@@ -322,7 +322,7 @@ func TestStreamErrors(t *testing.T) {
 		{mysql.ErrBadConn, ReasonNetwork, false},
 		{errHistory, ReasonReplaced, true},
 		{errAnonymous, ReasonSettings, false},
-		{errSilent, ReasonSilent, false},
+		{sqltext.ErrSilent, ReasonSilent, false},
 		{errStalled, ReasonStalled, false},
 		{errors.New("checksum"), ReasonUnreadable, false},
 	} {

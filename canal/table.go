@@ -62,6 +62,23 @@ type Target interface {
 	Progress(done, total uint64)
 }
 
+// Limited is a Target that keeps no rows beyond a size. Rows of events that are larger may be cut off when they come to
+// Apply, so that they are still too large.
+type Limited interface {
+	// MostRow is the largest row that is kept, in bytes; 0 for no limit. It is called under way, from any goroutine.
+	MostRow() int
+	// TooLarge says that the table has a row that is larger, and gives the error of a method that was given one.
+	TooLarge() error
+}
+
+// mostRow is the largest row that a target keeps, 0 for no limit.
+func mostRow(t Target) int {
+	if l, ok := t.(Limited); ok {
+		return l.MostRow()
+	}
+	return 0
+}
+
 // table is one followed table. Its mu is held during calls of the Sink for it, so that they come in order; who holds it
 // takes no other lock but those of the Sink.
 type table struct {

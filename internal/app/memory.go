@@ -20,6 +20,9 @@ const (
 	heapLimitStep = 1 << 20
 )
 
+// transactionBytes is what is kept of one transaction until its end, beside what is cached.
+func transactionBytes(memory int64) int64 { return min(max(memory/4, 4<<20), 64<<20) }
+
 // limitHeap makes the collector keep the whole process within --memory, a quarter of it, and heapRoom. What rows and
 // indexes take outside of Go's heap is not the collector's to count, so it gets what they leave. It is a goal and no wall: where
 // more is live the collector takes up to half of the processors' time, and the heap grows. A GOMEMLIMIT in the environment

@@ -43,7 +43,11 @@ func (s *sink) Load(schemaName, table string, def *schema.Table) (canal.Target, 
 	return target{g, t, s.hot}, nil
 }
 
-var _ canal.Restorer = target{}
+var (
+	_ canal.Restorer = target{}
+	_ canal.Limited  = target{}
+	_ canal.Limited  = hotTarget{}
+)
 
 // target turns the errors of memory into what the follower understands: a table which does not fit is kept hot from its
 // next load on, or need not be tried at once again.
@@ -64,6 +68,8 @@ func (t target) Install(rows []rowcodec.Row, version, low uint64) error {
 func (t target) Redefine(def *schema.Table) error {
 	return t.settle(t.Generation.Redefine(def))
 }
+
+func (t target) TooLarge() error { return t.settle(t.Generation.TooLarge()) }
 
 func (t target) Live() error { return t.settle(t.Generation.Live()) }
 
@@ -96,10 +102,11 @@ func (hotTarget) Redefine(*schema.Table) error {
 	return errors.New("a hot table takes no other definition")
 }
 
-// Install, PurgeMarks and Progress are for snapshots, of which there is none.
+// Install, TooLarge, PurgeMarks and Progress are for snapshots, of which there is none.
 func (hotTarget) Install([]rowcodec.Row, uint64, uint64) error {
 	return errors.New("a hot table takes no snapshot")
 }
+func (hotTarget) TooLarge() error         { return errors.New("a hot table takes no snapshot") }
 func (hotTarget) PurgeMarks(uint64)       {}
 func (hotTarget) Progress(uint64, uint64) {}
 

@@ -240,6 +240,14 @@ func (c *Conn) Stream(ctx context.Context, sql string, row func(f Fields) error)
 	return c.StreamNamed(ctx, sql, nil, row)
 }
 
+// StreamMost is Stream for rows of no more than so many bytes, and at least 64 KiB: a larger one gives ErrTooLarge, before it is received. 0 is
+// no limit.
+func (c *Conn) StreamMost(ctx context.Context, sql string, most int, row func(f Fields) error) error {
+	c.most = most
+	defer func() { c.most = 0 }()
+	return c.Stream(ctx, sql, row)
+}
+
 // StreamNamed is Stream, and calls column for each column of the result first, with its name or alias in UTF-8, which
 // is valid during the call only. An error of column ends the query as one of row does.
 func (c *Conn) StreamNamed(ctx context.Context, sql string, column func(i int, name []byte) error, row func(f Fields) error) error {
@@ -307,7 +315,7 @@ func (c *Conn) exchange(sql string, column onColumn, row onRow) error {
 
 // judge closes the connection after an error that leaves its state unknown.
 func (c *Conn) judge(err error) {
-	if lost := (*connError)(nil); errors.As(err, &lost) || errors.Is(err, ErrMalformed) || lostCode(ServerCode(err)) {
+	if lost := (*connError)(nil); errors.As(err, &lost) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrTooLarge) || lostCode(ServerCode(err)) {
 		c.abort()
 	}
 }

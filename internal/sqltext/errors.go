@@ -13,6 +13,8 @@ var (
 	ErrUnsent = errors.New("statement not sent")
 	// ErrMalformed marks bytes from the server that are not what the protocol asks for. The Conn is broken afterwards.
 	ErrMalformed = errors.New("malformed packet from the server")
+	// ErrTooLarge is given by StreamMost for a row that is larger than wanted. The Conn is broken afterwards.
+	ErrTooLarge = errors.New("a row is larger than wanted")
 	// ErrPoolClosed is given by a Pool after Close.
 	ErrPoolClosed = errors.New("connection pool is closed")
 	// ErrOtherServer is what Config.Init gives for a connection that leads to another server than the one that is meant.

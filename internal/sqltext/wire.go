@@ -32,6 +32,7 @@ type wire struct {
 	big  []byte // a packet that does not fit in buf
 	out  []byte // the packet being sent
 	seq  byte   // of the next frame, either way
+	most int    // the largest packet that is wanted; 0 for no limit
 }
 
 func (w *wire) init(nc net.Conn, readTimeout, writeTimeout time.Duration) {
@@ -141,7 +142,7 @@ func (w *wire) packet() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n <= readBuffer {
+	if n <= readBuffer { // never too large
 		if err := w.fill(n); err != nil {
 			return nil, err
 		}
@@ -151,6 +152,9 @@ func (w *wire) packet() ([]byte, error) {
 	}
 	w.big = w.big[:0]
 	for {
+		if w.most > 0 && len(w.big)+n > w.most {
+			return nil, ErrTooLarge
+		}
 		if err := w.body(n); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,187 @@
+package sqltext
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+// ErrSilent ends ReadLog when nothing has come for too long. It counts as a connection error.
+var ErrSilent = errors.New("the server has been silent for too long")
+
+// Command sends a command that is answered by OK, such as COM_REGISTER_SLAVE. Errors are those of Query.
+func (c *Conn) Command(ctx context.Context, code byte, arg string) error {
+	if c.Broken() {
+		return ErrBroken
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.abortable(ctx, func() error {
+		err := c.command(code, arg)
+		if err == nil {
+			err = c.okay()
+		}
+		if err != nil {
+			c.judge(err)
+		}
+		return err
+	})
+}
+
+// okay reads an answer that is OK or an error.
+func (c *Conn) okay() error {
+	p, err := c.packet()
+	switch {
+	case err != nil:
+		return err
+	case len(p) > 0 && p[0] == headOK:
+		return nil
+	case len(p) > 0 && p[0] == headError:
+		return serverError(p)
+	}
+	return ErrMalformed
+}
+
+// ReadLog sends a command that has the server send its log (COM_BINLOG_DUMP and its kin) and calls event for each event.
+// It ends with an error: that of event, the server's, ErrSilent, that of the connection, or the cause of ctx. patience is
+// asked before each event how long to wait for it; the time that event takes does not count. The connection is Broken
+// afterwards.
+func (c *Conn) ReadLog(ctx context.Context, code byte, arg string, patience func() time.Duration, event func(e *LogEvent) error) error {
+	if c.Broken() {
+		return ErrBroken
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err := c.abortable(ctx, func() error { return c.readLog(code, arg, patience, event) })
+	c.abort()
+	return err
+}
+
+func (c *Conn) readLog(code byte, arg string, patience func() time.Duration, event func(e *LogEvent) error) error {
+	if err := c.command(code, arg); err != nil {
+		return err
+	}
+	e := &LogEvent{w: &c.wire}
+	for {
+		c.readTimeout = patience()
+		var kind [1]byte
+		err := e.begin()
+		if err == nil {
+			_, err = io.ReadFull(e, kind[:])
+		}
+		if err != nil {
+			return silence(err)
+		}
+		switch kind[0] {
+		case headOK:
+			if err = event(e); err == nil {
+				err = e.Skip()
+			}
+		case headError:
+			// It is short, but for a server that is none.
+			rest, readErr := io.ReadAll(io.LimitReader(e, keepBuffer))
+			if err = readErr; err == nil {
+				err = serverError(append(kind[:], rest...))
+			}
+		case headEOF:
+			err = e.Skip() // there is nothing for now
+		default:
+			err = &connError{"read the log", ErrMalformed}
+		}
+		if err != nil {
+			return silence(err)
+		}
+	}
+}
+
+// silence tells a wait that was too long from other errors of the connection.
+func silence(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &connError{"read the log", ErrSilent}
+	}
+	return err
+}
+
+// LogEvent is one event of the log, as it comes from the server: it is read, not received as a whole.
+type LogEvent struct {
+	w *wire
+	// left is what is to come of the frame at hand; last is set when no other follows it.
+	left int
+	last bool
+}
+
+// begin waits for the next event.
+func (e *LogEvent) begin() error { return e.frame() }
+
+func (e *LogEvent) frame() error {
+	n, err := e.w.frame()
+	e.left, e.last = n, n < maxPayload
+	return err
+}
+
+// Read implements io.Reader: io.EOF comes after the event's last byte.
+func (e *LogEvent) Read(b []byte) (int, error) {
+	for e.left == 0 {
+		if e.last {
+			return 0, io.EOF
+		}
+		if err := e.frame(); err != nil {
+			return 0, err
+		}
+	}
+	if len(b) > e.left {
+		b = b[:e.left]
+	}
+	w := e.w
+	n := copy(b, w.buf[w.r:w.w])
+	w.r += n
+	if n == 0 && len(b) > 0 {
+		if len(b) >= readBuffer {
+			got, err := w.read(b)
+			if err != nil {
+				return 0, err
+			}
+			n = got
+		} else {
+			got, err := w.read(w.buf)
+			if err != nil {
+				return 0, err
+			}
+			n = copy(b, w.buf[:got])
+			w.r, w.w = n, got
+		}
+	}
+	e.left -= n
+	return n, nil
+}
+
+// Skip passes over the rest of the event.
+func (e *LogEvent) Skip() error {
+	w := e.w
+	for {
+		for e.left == 0 {
+			if e.last {
+				return nil
+			}
+			if err := e.frame(); err != nil {
+				return err
+			}
+		}
+		if w.r == w.w {
+			n, err := w.read(w.buf)
+			if err != nil {
+				return err
+			}
+			w.r, w.w = 0, n
+		}
+		n := min(e.left, w.w-w.r)
+		w.r += n
+		e.left -= n
+	}
+}
+
+var _ io.Reader = (*LogEvent)(nil)
