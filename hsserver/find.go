@@ -245,7 +245,11 @@ func appendRow(out []byte, row rowcodec.Row, columns []int) []byte {
 		v, null := row.Value(c)
 		if len(v) >= largeValue {
 			// Growing step by step would leave several times the value to the collector.
-			out = slices.Grow(out, len(v)+len(v)/16)
+			room := len(v) / 16
+			if plain {
+				room = len(v) / 64 // for what comes behind
+			}
+			out = slices.Grow(out, len(v)+room)
 		}
 		switch {
 		case null:

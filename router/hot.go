@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/binlogcache/binlogcache/cache"
+	"github.com/binlogcache/binlogcache/internal/headroom"
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -68,6 +69,7 @@ func (t *Table) searchHot(ctx context.Context, c *Counters, s *schema.Search, em
 		return true, err
 	}
 	if row != nil {
+		headroom.Want(len(row)) // for the answer
 		emit(row)
 	}
 	return true, nil
@@ -92,7 +94,9 @@ func (r *Router) read(name schema.Name, ct *cache.Table, read *cache.HotRead, s 
 		version, end, known := r.hot.BeginRead(ct.Ident().Schema, ct.Ident().Table)
 		var row rowcodec.Row
 		from, err := r.db.SearchFrom(r.ctx, own, func(found rowcodec.Row) bool {
-			row = append(rowcodec.Row{}, found...)
+			if row = found; len(row) <= rowcodec.OwnRow {
+				row = append(rowcodec.Row{}, found...)
+			}
 			return false
 		})
 		if read.Finish(row, err, version, known && from.Snapshot) {

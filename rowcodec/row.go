@@ -148,6 +148,21 @@ func (b *Builder) take() (row Row, ok bool) {
 	return row, true
 }
 
+// OwnRow is the size above which Finish and Arena.Row give a row memory of its own.
+const OwnRow = arenaMost
+
+// Finish makes the row in dst's memory, or, where it is larger than OwnRow, in memory that nobody else has. b is to be Reset before it is used
+// again.
+func (b *Builder) Finish(dst []byte) Row {
+	if b.size() > OwnRow {
+		if row, ok := b.take(); ok {
+			return row
+		}
+		dst = nil
+	}
+	return b.AppendRow(dst[:0])
+}
+
 // Buffer returns the values written so far, to be appended to: SetBuffer and End then make the appended bytes a value.
 func (b *Builder) Buffer() []byte { return b.values }
 

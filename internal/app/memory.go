@@ -4,8 +4,13 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync"
 	"time"
+
+	"github.com/binlogcache/binlogcache/internal/headroom"
 )
 
 const (
@@ -13,7 +18,7 @@ const (
 	// the collector next to nothing. A GOGC in the environment counts more.
 	gcPercent = 25
 	// heapRoom is what the process may take besides --memory and a quarter of it: connections, buffers, rows on their way.
-	heapRoom = 32 << 20
+	heapRoom = 24 << 20
 	// heapLimitEvery is how often the collector is told how much of that is left to Go's heap.
 	heapLimitEvery = 250 * time.Millisecond
 	// heapLimitStep is the least change that is worth telling.
@@ -33,6 +38,9 @@ func (d *daemon) limitHeap(ctx context.Context) {
 	}
 	defer debug.SetMemoryLimit(math.MaxInt64)
 	all := int64(d.cfg.Memory) + int64(d.cfg.Memory)/4 + heapRoom
+	guard := heapGuard{most: func() int64 { return all - heapOverhead - d.store.OutsideHeap() }}
+	headroom.Set(guard.want)
+	defer headroom.Set(nil)
 	for told := int64(0); ; {
 		if left := all - d.store.OutsideHeap(); max(left-told, told-left) >= heapLimitStep {
 			debug.SetMemoryLimit(left)
@@ -42,4 +50,29 @@ func (d *daemon) limitHeap(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// heapOverhead is what Go's runtime takes besides the objects on its heap.
+const heapOverhead = 16 << 20
+
+// heapGuard runs the garbage collector before large buffers are made for which there is no room.
+type heapGuard struct {
+	most func() int64 // that objects on the heap may take
+	mu   sync.Mutex
+}
+
+func (c *heapGuard) want(n int) {
+	if c.full(n) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.full(n) { // and nobody has collected meanwhile
+			runtime.GC()
+		}
+	}
+}
+
+func (c *heapGuard) full(n int) bool {
+	objects := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(objects)
+	return int64(objects[0].Value.Uint64())+int64(n) > c.most()
 }

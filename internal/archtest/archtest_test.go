@@ -27,7 +27,7 @@ var imports = map[string][]string{
 	// internal/app joins all parts, but for those that serve tests.
 	"internal/app": {
 		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/config", "internal/dbreader",
-		"internal/demo", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state",
+		"internal/demo", "internal/headroom", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state",
 		"internal/steady", "triggers", "triggers/install", "verify", "writeback",
 	},
 	"triggers":          {"schema"},
@@ -36,12 +36,13 @@ var imports = map[string][]string{
 	"mcserver":          {"internal/item", "internal/netserver", "rowcodec", "schema"},
 	"canal":             {"internal/sqltext", "internal/steady", "rowcodec", "schema"},
 	"cache":             {"internal/item", "rowcodec", "schema"},
-	"router":            {"cache", "internal/dbreader", "rowcodec", "schema"},
+	"router":            {"cache", "internal/dbreader", "internal/headroom", "rowcodec", "schema"},
 	"rowcodec":          {"schema"},
 	"verify":            {"schema"},
 	"writeback":         {"internal/dbreader", "internal/sqltext", "rowcodec", "schema"},
-	"internal/dbreader": {"internal/sqltext", "rowcodec", "schema"},
+	"internal/dbreader": {"internal/headroom", "internal/sqltext", "rowcodec", "schema"},
 	"internal/demo":     {"internal/loadgen", "internal/progress", "scripts"},
+	"internal/sqltext":  {"internal/headroom"},
 	"internal/state":    {"rowcodec", "schema"},
 	"internal/torture":  {"internal/sqltext"}, // for tests
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/binlogcache/binlogcache/internal/headroom"
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -247,9 +248,13 @@ func (r *rows) add(f *sqltext.Fields) error {
 }
 
 func (r *rows) finish() error {
-	r.row = r.builder.AppendRow(r.row[:0])
+	row := r.builder.Finish(r.row)
+	if len(row) <= rowcodec.OwnRow {
+		r.row = row
+	}
 	r.given = true
-	if !r.emit(r.row) {
+	headroom.Want(len(row)) // for the answer
+	if !r.emit(row) {
 		return errStop
 	}
 	return nil

@@ -190,7 +190,8 @@ type Origin struct {
 }
 
 // Search gives the rows of s to emit, in order, until emit returns false. A row has all columns of s.Def; those that
-// are not in s.Columns are NULL. Its bytes are valid during the call of emit only.
+// are not in s.Columns are NULL. Its bytes are valid during the call of emit only, but for a row of more than rowcodec.OwnRow bytes: it is
+// emit's.
 //
 // When a value can't be converted to the text that its column would hold (rowcodec.ErrPass), the server is sent the
 // value as it is, and converts it as it would for storing it; on partitioned tables and for invisible columns it

@@ -19,7 +19,7 @@ type bufferClass struct {
 
 const (
 	minBufferBits    = 9  // 512 bytes
-	maxBufferBits    = 22 // 4 MiB; larger ones are made and dropped
+	maxBufferBits    = 20 // 1 MiB; larger ones are made and dropped
 	bufferClasses    = maxBufferBits - minBufferBits + 1
 	bufferClassBytes = 4 << 20
 )

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/binlogcache/binlogcache/internal/headroom"
 )
 
 const (
@@ -174,6 +176,7 @@ func (w *wire) packet() ([]byte, error) {
 func (w *wire) body(n int) error {
 	at := len(w.big)
 	if cap(w.big)-at < n {
+		headroom.Want(2 * n) // a row of it is likely to be made as well
 		grown := make([]byte, at, max(at+n, cap(w.big)+cap(w.big)/2))
 		copy(grown, w.big)
 		w.big = grown
