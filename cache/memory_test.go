@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
@@ -130,6 +131,48 @@ func TestTinyTables(t *testing.T) {
 	}
 	if used := store.Used(); used > 11<<10 {
 		t.Errorf("ten rows take %d bytes", used)
+	}
+}
+
+// TestRowBeyondItsShare: a row that is larger than a row may be ends the table, whether it comes by a snapshot or by a transaction; one that is
+// just as large is kept.
+func TestRowBeyondItsShare(t *testing.T) {
+	row := func(size int) rowcodec.Row { return testRow{id: 1, name: strings.Repeat("n", size)}.row() }
+	for _, live := range []bool{false, true} {
+		store := New(Config{MemoryLimit: 64 << 20})
+		table := store.Add("app", "t", ModeFull)
+		g := mustLoad(t, table, testDef(false))
+		most := g.MostRow()
+		if most != 4<<20 {
+			t.Fatalf("rows of %d bytes", most)
+		}
+		put := func(row rowcodec.Row) error { return g.Install([]rowcodec.Row{row}, 1, 1) }
+		if live {
+			if err := g.Live(); err != nil {
+				t.Fatal(err)
+			}
+			put = func(row rowcodec.Row) error { return g.Apply([]rowcodec.Change{{After: row}}, 2) }
+		}
+		size := 4<<20 - len(row(1<<20)) + 1<<20
+		if fits := row(size); len(fits) != most {
+			t.Fatalf("%d bytes", len(fits))
+		} else if err := put(fits); err != nil {
+			t.Errorf("live %v: a row that fits: %v", live, err)
+		}
+		if live {
+			put = func(after rowcodec.Row) error {
+				return g.Apply([]rowcodec.Change{{Before: row(size), After: after}}, 3)
+			}
+		}
+		if err := put(row(size + 1)); !errors.Is(err, ErrMemory) || table.State() != StateSuspended {
+			t.Errorf("live %v: a row that does not: %v, state %v", live, err, table.State())
+		}
+	}
+	if g := mustLoad(t, New(Config{MemoryLimit: 1 << 20}).Add("app", "t", ModeFull), testDef(false)); g.MostRow() != 1<<20 {
+		t.Errorf("rows of %d bytes in a small memory", g.MostRow())
+	}
+	if g := mustLoad(t, New(Config{}).Add("app", "t", ModeFull), testDef(false)); g.MostRow() != 0 {
+		t.Errorf("rows of %d bytes without a limit", g.MostRow())
 	}
 }
 

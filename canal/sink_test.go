@@ -26,7 +26,10 @@ type memSink struct {
 	events  []string // what happened, for messages
 	// onApply, where it is not nil, is called with the rows of a live table after each Apply, under the lock.
 	onApply func(t *memTable)
-	broken  []string // breaches of the contract
+	// mostRow is the largest row that is kept, 0 for no limit; onChanges, where it is not nil, is given what comes to Apply.
+	mostRow   int
+	onChanges func(t *memTable, changes []rowcodec.Change)
+	broken    []string // breaches of the contract
 }
 
 type memTable struct {
@@ -136,6 +139,9 @@ func (m *memTarget) Apply(changes []rowcodec.Change, version uint64) error {
 		m.s.breach("%s: version %d after %d", t.name, version, t.last)
 	}
 	t.last = version
+	if m.s.onChanges != nil {
+		m.s.onChanges(t, changes)
+	}
 	live := t.state == "live"
 	for _, c := range changes {
 		if c.Before != nil {
@@ -159,6 +165,12 @@ func (m *memTarget) Apply(changes []rowcodec.Change, version uint64) error {
 		m.s.onApply(t)
 	}
 	return nil
+}
+
+func (m *memTarget) MostRow() int { return m.s.mostRow }
+
+func (m *memTarget) TooLarge() error {
+	return fmt.Errorf("%w: %s has a row of more than %d bytes", ErrRefused, m.t.name, m.s.mostRow)
 }
 
 func (m *memTarget) Install(rows []rowcodec.Row, version, low uint64) error {

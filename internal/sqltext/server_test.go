@@ -501,6 +501,33 @@ func TestStreamNamed(t *testing.T) {
 	})
 }
 
+// A row that is larger than wanted ends the statement without being received.
+func TestStreamMost(t *testing.T) {
+	each(t, func(t *testing.T, s testmysql.Server) {
+		c := dial(t, config(t, s))
+		sizes := func(most int, sql string) (sizes []int, err error) {
+			err = c.StreamMost(t.Context(), sql, most, func(f Fields) error {
+				v, _, _ := f.Next()
+				sizes = append(sizes, len(v))
+				return nil
+			})
+			return sizes, err
+		}
+		const rows = "SELECT 'a' UNION ALL SELECT REPEAT('b', 199990) UNION ALL SELECT REPEAT('c', 300000)"
+		for _, most := range []int{0, 300_010} {
+			if got, err := sizes(most, rows); err != nil || fmt.Sprint(got) != "[1 199990 300000]" {
+				t.Errorf("at most %d: %v, %v", most, got, err)
+			}
+		}
+		if got, err := sizes(200_000, "SELECT 'a' UNION ALL SELECT REPEAT('b', 199990)"); err != nil || len(got) != 2 || c.Broken() {
+			t.Errorf("rows that are small enough: %v, %v", got, err)
+		}
+		if got, err := sizes(200_000, rows); !errors.Is(err, ErrTooLarge) || IsConnectionError(err) || fmt.Sprint(got) != "[1 199990]" || !c.Broken() {
+			t.Errorf("a row that is too large: %v, %v, broken %v", got, err, c.Broken())
+		}
+	})
+}
+
 func TestStreamDoesNotAllocatePerRow(t *testing.T) {
 	s := testmysql.Servers(t)[0]
 	n := numbers(t, s, 2000)
