@@ -19,14 +19,18 @@ type Problem struct {
 	Fatal bool
 	// Code names the kind of problem for programs. It stays the same from version to version.
 	Code string
-	// Table is the table that can't be followed, where it is one that was named in full.
-	Table string
+	// Table is the table that can't be followed, where it is one that was named in full; or, with Warning, one of which something has to be known.
+	Table   string
+	Warning bool
 	// Text says what is wrong.
 	Text string
 	// SQL mends it, run in this order by an administrator; Mend is what is to be done besides, or instead.
 	SQL  []string
 	Mend string
 }
+
+// Serious reports that the problem keeps the source, or a table that was named in full, from being followed.
+func (p Problem) Serious() bool { return p.Fatal || p.Table != "" && !p.Warning }
 
 // Error is one line: what is wrong and how to mend it.
 func (p Problem) Error() string {
@@ -214,7 +218,7 @@ func Check(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) ([]
 	if err != nil {
 		return nil, err
 	}
-	more, err := tableProblems(ctx, conn, src.flavor, account, tables)
+	more, _, err := tableProblems(ctx, conn, src.flavor, account, tables)
 	if err != nil {
 		return nil, err
 	}
@@ -236,8 +240,31 @@ func accountOf(ctx context.Context, c *sqltext.Conn) (account string, err error)
 	return account, nil
 }
 
+// unreadable is a table whose rows the account may not read.
+func unreadable(name schema.Name, err error, grant string) Problem {
+	server := (*mysql.MyError)(nil)
+	errors.As(err, &server)
+	return Problem{Code: codeSelect, Table: name.String(), Text: "table " + name.String() + " cannot be read: " + server.Message, SQL: []string{grant}}
+}
+
+// denied reports a server's error for want of a privilege on a table.
+func denied(err error) bool {
+	switch sqltext.ServerCode(err) {
+	case mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_COLUMNACCESS_DENIED_ERROR, mysql.ER_DBACCESS_DENIED_ERROR:
+		return true
+	}
+	return false
+}
+
+// matching are the tables that the account may see.
+type matching struct {
+	names []schema.Name
+	defs  map[schema.Name]*schema.Table // of those that were named in full
+}
+
 // tableProblems looks at the tables that are named in full, and at whether there are any others.
-func tableProblems(ctx context.Context, c *sqltext.Conn, flavor, account string, tables schema.Patterns) (problems []Problem, err error) {
+func tableProblems(ctx context.Context, c *sqltext.Conn, flavor, account string, tables schema.Patterns) (problems []Problem, found matching, err error) {
+	found.defs = map[schema.Name]*schema.Table{}
 	for _, name := range tables.Exact() {
 		grant := "GRANT SELECT ON " + schema.QuoteName(name.Schema) + "." + schema.QuoteName(name.Table) + " TO " + account
 		def, err := schema.Load(ctx, c, flavor, name.Schema, name.Table)
@@ -248,9 +275,14 @@ func tableProblems(ctx context.Context, c *sqltext.Conn, flavor, account string,
 				Mend: "create it, or " + grant,
 			})
 			continue
+		case denied(err):
+			problems = append(problems, unreadable(name, err, grant))
+			continue
 		case err != nil:
-			return problems, err
-		case def.Refusal != "":
+			return problems, found, err
+		}
+		found.defs[name] = def
+		if def.Refusal != "" {
 			problems = append(problems, Problem{
 				Code: codeRefused, Table: name.String(), Text: "table " + name.String() + " cannot be kept in memory: " + def.Refusal,
 			})
@@ -258,18 +290,15 @@ func tableProblems(ctx context.Context, c *sqltext.Conn, flavor, account string,
 		}
 		r := newChunkReader(def, 1, 1, nil)
 		err = c.Exec(ctx, r.columns+" LIMIT 0")
-		if server := (*mysql.MyError)(nil); errors.As(err, &server) && !sqltext.IsConnectionError(err) {
-			problems = append(problems, Problem{
-				Code: codeSelect, Table: name.String(), Text: "table " + name.String() + " cannot be read: " + server.Message,
-				SQL: []string{grant},
-			})
+		if sqltext.ServerCode(err) != 0 && !sqltext.IsConnectionError(err) {
+			problems = append(problems, unreadable(name, err, grant))
 		} else if err != nil {
-			return problems, err
+			return problems, found, err
 		}
 	}
-	names, err := schema.List(ctx, c, tables)
-	if err == nil && len(names) == 0 && len(tables) > len(tables.Exact()) {
+	found.names, err = schema.List(ctx, c, tables)
+	if err == nil && len(found.names) == 0 && len(tables) > len(tables.Exact()) {
 		problems = append(problems, Problem{Code: "tables.none", Text: "no table that the account may see matches the table patterns"})
 	}
-	return problems, err
+	return problems, found, err
 }

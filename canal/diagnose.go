@@ -43,12 +43,20 @@ type PassedIndex struct{ Name, Reason string }
 
 // Safe reports that nothing keeps the source and the tables that were named in full from being followed.
 func (d *Diagnosis) Safe() bool {
-	return !slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.Fatal || p.Table != "" })
+	return !slices.ContainsFunc(d.Problems, Problem.Serious)
+}
+
+// Purpose is what the source is to do besides being followed.
+type Purpose struct {
+	// Writes is set when clients may write.
+	Writes bool
+	// Memory is what there is for the tables, in bytes; 0 where that is not known.
+	Memory int64
 }
 
 // Diagnose is Check for people: it goes on after what Check stops at, tries each privilege by itself, and tells of what is
 // not wrong but dangerous. The error is that of a source that can't be reached.
-func Diagnose(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) (*Diagnosis, error) {
+func Diagnose(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns, purpose Purpose) (*Diagnosis, error) {
 	d := &Diagnosis{}
 	conn, err := sqltext.Dial(ctx, cfg)
 	if err != nil {
@@ -69,7 +77,16 @@ func Diagnose(ctx context.Context, cfg *sqltext.Config, tables schema.Patterns) 
 	if err := d.hazards(ctx, conn); err != nil {
 		return nil, err
 	}
-	if err := d.tables(ctx, conn, tables); err != nil {
+	defs, err := d.tables(ctx, conn, tables)
+	if err == nil && purpose.Writes {
+		if err = d.readOnly(ctx, conn); err == nil {
+			err = d.writing(ctx, conn, defs)
+		}
+	}
+	if err == nil && purpose.Memory > 0 {
+		err = d.memory(ctx, conn, defs, purpose.Memory)
+	}
+	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(d.Problems, func(a, b Problem) int { return cmp.Compare(weight(a), weight(b)) })
@@ -81,7 +98,7 @@ func weight(p Problem) int {
 	switch {
 	case p.Fatal:
 		return 0
-	case p.Table != "":
+	case p.Serious():
 		return 1
 	default:
 		return 2
@@ -186,44 +203,60 @@ func (d *Diagnosis) hazards(ctx context.Context, c *sqltext.Conn) error {
 	})
 }
 
-// tables looks at every table that matches.
-func (d *Diagnosis) tables(ctx context.Context, c *sqltext.Conn, tables schema.Patterns) error {
-	problems, err := tableProblems(ctx, c, d.Flavor, d.Account, tables)
+// tables looks at every table that matches, and returns their definitions.
+func (d *Diagnosis) tables(ctx context.Context, c *sqltext.Conn, tables schema.Patterns) ([]*schema.Table, error) {
+	problems, found, err := tableProblems(ctx, c, d.Flavor, d.Account, tables)
 	d.Problems = append(d.Problems, problems...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	names, err := schema.List(ctx, c, tables)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		def, err := schema.Load(ctx, c, d.Flavor, name.Schema, name.Table)
-		if errors.Is(err, schema.ErrNoTable) {
-			continue // dropped meanwhile
-		}
-		if err != nil {
-			return err
+	var defs []*schema.Table
+	for _, name := range found.names {
+		def := found.defs[name]
+		exact := def != nil
+		if !exact {
+			def, err = schema.Load(ctx, c, d.Flavor, name.Schema, name.Table)
+			if errors.Is(err, schema.ErrNoTable) {
+				continue // dropped meanwhile
+			}
+			if denied(err) {
+				if !slices.Contains(tables.Exact(), name) { // those have been told of
+					d.Tables = append(d.Tables, TableDiagnosis{Name: name.String(), Refusal: fmt.Sprintf("its rows cannot be read: %v", err)})
+				}
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 		t := TableDiagnosis{Name: name.String(), Refusal: def.Refusal}
 		if def.Refusal == "" {
-			t.Key = def.Indexes[def.Key].Name
-			for i := range def.Indexes {
-				_, err := rowcodec.NewKeyEncoder(def, i)
-				switch {
-				case err != nil && i == def.Key:
-					t.Refusal = err.Error()
-				case err != nil:
-					t.Passed = append(t.Passed, PassedIndex{def.Indexes[i].Name, err.Error()})
-				}
-			}
-			if t.Refusal != "" && slices.Contains(tables.Exact(), name) {
+			t.examine(def)
+			if t.Refusal != "" && exact {
 				d.Problems = append(d.Problems, Problem{
 					Code: codeRefused, Table: t.Name, Text: "table " + t.Name + " cannot be kept in memory: " + t.Refusal,
 				})
 			}
 		}
+		if p, ok := oneRead(def); ok && t.Refusal == "" {
+			d.Problems = append(d.Problems, p)
+		}
 		d.Tables = append(d.Tables, t)
+		defs = append(defs, def)
 	}
-	return nil
+	return defs, nil
+}
+
+// examine looks at the indexes of a table that can be followed.
+func (t *TableDiagnosis) examine(def *schema.Table) {
+	t.Key = def.Indexes[def.Key].Name
+	for i := range def.Indexes {
+		_, err := rowcodec.NewKeyEncoder(def, i)
+		switch {
+		case err != nil && i == def.Key:
+			t.Refusal = err.Error()
+		case err != nil:
+			t.Passed = append(t.Passed, PassedIndex{def.Indexes[i].Name, err.Error()})
+		}
+	}
 }

@@ -110,9 +110,10 @@ func (a *attempt) judge(err error) error {
 	if errors.Is(err, ErrRefused) {
 		return &refusal{reason: err.Error(), recheck: recheckSink, sink: true}
 	}
-	switch sqltext.ServerCode(err) {
-	case mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_COLUMNACCESS_DENIED_ERROR, mysql.ER_DBACCESS_DENIED_ERROR:
+	if denied(err) {
 		return &refusal{reason: fmt.Sprintf("its rows cannot be read: %v", err), recheck: recheckPrivilege}
+	}
+	switch sqltext.ServerCode(err) {
 	case mysql.ER_NO_SUCH_TABLE, mysql.ER_BAD_FIELD_ERROR, mysql.ER_KEY_DOES_NOT_EXITS, mysql.ER_TABLE_DEF_CHANGED:
 		return fmt.Errorf("its definition has changed meanwhile: %w", err)
 	}

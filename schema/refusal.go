@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -139,6 +140,22 @@ func cascadesLogged(ctx context.Context, q Querier, flavor string) (logged bool,
 		return nil
 	})
 	return logged, err
+}
+
+// EstimateBytes returns what the server thinks that the rows of a table take on its disk; 0 where it does not say.
+func EstimateBytes(ctx context.Context, q Querier, schemaName, tableName string) (size int64, err error) {
+	err = q.Query(ctx, "SELECT DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+nameLiteral(schemaName)+" AND TABLE_NAME = "+nameLiteral(tableName),
+		func(v [][]byte) error {
+			if v[0] == nil {
+				return nil
+			}
+			size, err = strconv.ParseInt(string(v[0]), 10, 64)
+			return err
+		})
+	if err != nil {
+		return 0, fmt.Errorf("estimate the size of %s.%s: %w", schemaName, tableName, err)
+	}
+	return size, nil
 }
 
 // EstimateRows returns the optimizer's estimate of the number of rows of a table: for showing progress, not for truth.

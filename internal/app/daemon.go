@@ -120,9 +120,8 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 		return nil, err
 	}
 	d.fresh = newFreshness(cfg.MaxStaleness, logger)
-	tables := int64(cfg.Memory)
+	tables := tableMemory(cfg)
 	if !cfg.Memcached.Off() {
-		tables -= int64(cfg.MemcachedMemory)
 		d.items = cache.NewItems(cache.ItemsConfig{MemoryLimit: int64(cfg.MemcachedMemory)})
 	}
 	storeConfig := cache.Config{MemoryLimit: tables, Logger: logger}

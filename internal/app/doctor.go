@@ -64,7 +64,7 @@ func doctor(ctx context.Context, cfg *config.Doctor, stdout io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("--source: %w", err)
 		}
-		e := examine(ctx, source, patterns)
+		e := examine(ctx, source, patterns, purpose(cfg.Serve))
 		healthy = healthy && e.OK
 		all = append(all, e)
 	}
@@ -86,11 +86,19 @@ func doctor(ctx context.Context, cfg *config.Doctor, stdout io.Writer) error {
 	return err
 }
 
-func examine(ctx context.Context, source *sqltext.Config, patterns schema.Patterns) *examined {
+// purpose is what serve would do with the source.
+func purpose(cfg *config.Serve) canal.Purpose {
+	return canal.Purpose{
+		Writes: !cfg.HandlerSocketWrite.Off() || !cfg.Memcached.Off() && len(cfg.Containers) > 0,
+		Memory: tableMemory(cfg),
+	}
+}
+
+func examine(ctx context.Context, source *sqltext.Config, patterns schema.Patterns, purpose canal.Purpose) *examined {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	e := &examined{Source: source.String(), Findings: []finding{}, Tables: []examinedTable{}}
-	d, err := canal.Diagnose(ctx, source, patterns)
+	d, err := canal.Diagnose(ctx, source, patterns, purpose)
 	if err != nil {
 		e.Findings = append(e.Findings, finding{Severity: "error", Code: "unreachable", Text: err.Error()})
 		return e
@@ -98,7 +106,7 @@ func examine(ctx context.Context, source *sqltext.Config, patterns schema.Patter
 	e.Flavor, e.Version, e.Account, e.OK = d.Flavor, d.Version, d.Account, d.Safe()
 	for _, p := range d.Problems {
 		severity := "warning"
-		if p.Fatal || p.Table != "" {
+		if p.Serious() {
 			severity = "error"
 		}
 		e.Findings = append(e.Findings, finding{severity, p.Code, p.Table, p.Text, p.SQL, p.Mend})
@@ -137,19 +145,21 @@ func (e *examined) print(w *strings.Builder) {
 	for _, t := range e.Tables {
 		switch {
 		case t.Refusal != "":
+			counts["table"]++
 			fmt.Fprintf(w, "table    %s is answered by the database: %s\n", t.Name, t.Refusal)
 		case len(t.Passed) == 0:
 			fmt.Fprintf(w, "table    %s can be kept, by its key %s and all its indexes\n", t.Name, t.Key)
 		default:
+			counts["table"]++
 			fmt.Fprintf(w, "table    %s can be kept, by its key %s; the database answers searches by\n", t.Name, t.Key)
 			for _, name := range slices.Sorted(maps.Keys(t.Passed)) {
 				fmt.Fprintf(w, "         %s\n", t.Passed[name])
 			}
 		}
 	}
-	if len(e.Findings) == 0 {
+	if len(e.Findings) == 0 && counts["table"] == 0 {
 		w.WriteString("all is well\n")
 		return
 	}
-	fmt.Fprintf(w, "%d to be mended, %d to be known\n", counts["error"], counts["warning"])
+	fmt.Fprintf(w, "%d to be mended, %d to be known; the database answers for some of %d tables\n", counts["error"], counts["warning"], counts["table"])
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/headroom"
 )
 
@@ -24,6 +25,14 @@ const (
 	// heapLimitStep is the least change that is worth telling.
 	heapLimitStep = 1 << 20
 )
+
+// tableMemory is what tables have of --memory.
+func tableMemory(cfg *config.Serve) int64 {
+	if cfg.Memcached.Off() {
+		return int64(cfg.Memory)
+	}
+	return int64(cfg.Memory - cfg.MemcachedMemory)
+}
 
 // transactionBytes is what is kept of one transaction until its end, beside what is cached.
 func transactionBytes(memory int64) int64 { return min(max(memory/4, 4<<20), 64<<20) }

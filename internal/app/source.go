@@ -66,7 +66,7 @@ func (d *daemon) checkSource(ctx context.Context) error {
 			}
 			var fatal []error
 			for _, p := range problems {
-				if (p.Fatal || p.Table != "") && source.Address == followed {
+				if p.Serious() && source.Address == followed {
 					fatal = append(fatal, p)
 				} else {
 					d.logger.Warn("source", "source", source.Address, "problem", p.Error())
