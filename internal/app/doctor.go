@@ -161,5 +161,9 @@ func (e *examined) print(w *strings.Builder) {
 		w.WriteString("all is well\n")
 		return
 	}
-	fmt.Fprintf(w, "%d to be mended, %d to be known; the database answers for some of %d tables\n", counts["error"], counts["warning"], counts["table"])
+	fmt.Fprintf(w, "%d to be mended, %d to be known", counts["error"], counts["warning"])
+	if n := counts["table"]; n > 0 {
+		fmt.Fprintf(w, ", %d tables for which the database answers searches", n)
+	}
+	w.WriteString("\n")
 }
