@@ -122,16 +122,12 @@ func (w *TableWriter) Drop() {
 // Read gives all rows to fn, some at a time, in the order in which they were written. Their memory may be used again
 // after fn has returned. An error of what is read wraps ErrDamaged; rows that were given before it must not be used then.
 func (t *Table) Read(fn func(rows []rowcodec.Row) error) error {
-	f, err := os.Open(t.path)
+	f, size, err := openFile(t.path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return readRows(bufio.NewReaderSize(f, 1<<20), info.Size(), t, fn)
+	return readRows(bufio.NewReaderSize(f, 1<<20), size, t, fn)
 }
 
 // readRows is Read on a stream of that size.

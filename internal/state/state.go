@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -142,10 +143,18 @@ type Table struct {
 
 // Load reads the manifest. The error is ErrNone where there is none, or wraps ErrDamaged.
 func (d *Dir) Load() (*Image, error) {
-	text, err := os.ReadFile(filepath.Join(d.path, manifestName))
+	f, size, err := openFile(filepath.Join(d.path, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > mostManifest {
+		return nil, fmt.Errorf("%w: a manifest of %d bytes", ErrDamaged, size)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mostManifest))
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +169,26 @@ func (d *Dir) Load() (*Image, error) {
 		})
 	}
 	return image, nil
+}
+
+// mostManifest is more than the definitions of any server's tables take.
+const mostManifest = 1 << 30
+
+// openFile opens a file for reading. Anything else of that name, a pipe for one, is an error and is not waited for.
+func openFile(path string) (f *os.File, size int64, err error) {
+	f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is no file", ErrDamaged, filepath.Base(path))
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
 }
 
 // parseManifest reads a line with format and checksum, and the JSON that follows.

@@ -204,6 +204,34 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestOtherThanFiles: what is no file is damage, and a pipe is not waited for.
+func TestOtherThanFiles(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	save(t, d, 3, "v")
+	rows, _ := filepath.Glob(filepath.Join(path, "rows-*"))
+	for _, name := range []string{rows[0], filepath.Join(path, manifestName)} {
+		for _, replace := range []func() error{func() error { return syscall.Mkfifo(name, 0o600) }, func() error { return os.Mkdir(name, 0o700) }} {
+			if err := errors.Join(os.Rename(name, name+".kept"), replace()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := load(d); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s: error %v", filepath.Base(name), err)
+			}
+			if err := errors.Join(os.Remove(name), os.Rename(name+".kept", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := load(d); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUnwritable: a folder in which nothing can be written shows at once. To root no mode forbids it, so something else does.
 func TestUnwritable(t *testing.T) {
 	path := t.TempDir()
