@@ -46,9 +46,9 @@ type logReader struct {
 	arg     string
 	parser  *replication.BinlogParser
 	handler eventHandler
-	// sums is set while events end with a checksum.
-	sums bool
-	buf  []byte // of events of rows
+	sums    bool // events end with a checksum
+	head    [replication.EventHeaderSize]byte
+	buf     []byte // of events of rows
 }
 
 const (
@@ -63,7 +63,7 @@ const (
 	annotated = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT
 )
 
-// openLog connects and makes ready for the log from a set on; its events go to handler. The connection ends with ctx. It has to be closed.
+// openLog connects and makes ready for the log from a set on; its events go to handler. It has to be closed.
 func openLog(ctx context.Context, src *source, o streamOptions, handler eventHandler) (*logReader, error) {
 	conn, err := sqltext.Dial(ctx, o.source)
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *logReader) run(ctx context.Context) error {
 
 // event takes one event.
 func (r *logReader) event(e *sqltext.LogEvent) error {
-	head := make([]byte, replication.EventHeaderSize)
+	head := r.head[:]
 	if _, err := io.ReadFull(e, head); err != nil {
 		return short(err)
 	}

@@ -91,6 +91,8 @@ type Explain struct {
 	Key []string
 	// JSON prints for programs instead of people.
 	JSON bool
+
+	row string // SCHEMA.TABLE:KEY as it was given
 }
 
 // Name is "explain".
@@ -100,7 +102,7 @@ func newExplain() (Command, []*option) {
 	x := &Explain{Admin: defaultAdmin}
 	return x, []*option{
 		adminOption(&x.Admin),
-		{name: "row", metavar: "SCHEMA.TABLE:KEY", argument: true, value: rowValue{x}, help: "The table and the row's key, if that is one column. --row may be left out."},
+		{name: "row", metavar: "SCHEMA.TABLE:KEY", argument: true, value: textValue{&x.row}, help: "The table and the row's key, if that is one column. --row may be left out."},
 		{name: "table", metavar: "SCHEMA.TABLE", value: textValue{&x.Table}, help: "The table."},
 		{
 			name: "key", metavar: "VALUE", several: true, value: textsValue{&x.Key},
@@ -112,27 +114,23 @@ func newExplain() (Command, []*option) {
 
 func finishExplain(cmd Command, _ origins) error {
 	x := cmd.(*Explain)
+	table, key, keyed := strings.Cut(x.row, ":")
 	switch {
 	case x.Admin.Off():
 		return noAdmin(x)
-	case x.Table == "":
+	case table != "" && x.Table != "" || keyed && len(x.Key) > 0:
+		return fmt.Errorf("explain: %s names what --table or --key name too: give it once", x.row)
+	case table != "":
+		x.Table = table
+	}
+	if keyed {
+		x.Key = []string{key}
+	}
+	if x.Table == "" {
 		return fmt.Errorf("explain: no table is given: want schema.table:key, or --table and --key")
 	}
 	return nil
 }
-
-// rowValue is schema.table:key, or schema.table.
-type rowValue struct{ x *Explain }
-
-func (v rowValue) set(text string) error {
-	table, key, keyed := strings.Cut(text, ":")
-	v.x.Table = table
-	if keyed {
-		v.x.Key = []string{key}
-	}
-	return nil
-}
-func (v rowValue) String() string { return "" }
 
 // textsValue collects texts as they are. The option's first value replaces the default.
 type textsValue struct{ p *[]string }

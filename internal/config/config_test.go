@@ -354,6 +354,8 @@ func TestErrors(t *testing.T) {
 		{"staleness in the file", serve(), nil, "max-staleness: 5ms\n", []string{"binlogcache.yaml:1: max-staleness", "5ms", "50ms"}},
 		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},
 		{"explain without a table", []string{"explain", "--key", "1"}, nil, "", []string{"explain", "--table"}},
+		{"explain with two keys", []string{"explain", "a.b:1", "--key", "2"}, nil, "", []string{"a.b:1", "--key"}},
+		{"explain with two tables", []string{"explain", "a.b", "--table", "a.c"}, nil, "", []string{"a.b", "--table"}},
 		{"explain two rows", []string{"explain", "a.b:1", "a.b:2"}, nil, "", []string{"a.b:2"}},
 		{"verify with a key and no table", []string{"verify", "--key", "1"}, nil, "", []string{"--key", "--table"}},
 		{"verify without an address", []string{"verify", "--admin", "off"}, nil, "", []string{"--admin"}},
