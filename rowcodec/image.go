@@ -35,7 +35,7 @@ const (
 	EventDelete
 )
 
-// Capture is a BinlogSyncerConfig.RowsEventDecodeFunc that decodes the event's head only and keeps the images, for
+// Capture is a function for BinlogParser.SetRowsEventDecodeFunc that decodes the event's head only and keeps the images, for
 // Decoder.DecodeEvent, in e.NdbData: a field that no InnoDB table's event uses. data stays shared.
 func Capture(e *replication.RowsEvent, data []byte) (err error) {
 	defer func() {
