@@ -180,6 +180,10 @@ func (r *logReader) event(e *sqltext.LogEvent) error {
 	switch {
 	case plain && size > largeEvent:
 		ev, err = r.large(e, head, size, kind)
+	case size > largeEvent && isText(h.EventType):
+		// The text of a statement whose rows follow: nobody wants it, and a large one least.
+		ev = &replication.BinlogEvent{Header: &h, Event: &replication.GenericEvent{}}
+		err = e.Skip()
 	case rows:
 		if r.buf, err = appendEvent(append(r.buf[:0], head...), e, size-len(head)); err == nil {
 			ev, err = r.parse(r.buf)
@@ -218,6 +222,11 @@ func rowsEvent(t replication.EventType) (kind rowcodec.EventKind, rows, plain bo
 		return 0, true, false
 	}
 	return 0, false, false
+}
+
+// isText tells events that hold nothing but the text of a statement.
+func isText(t replication.EventType) bool {
+	return t == replication.ROWS_QUERY_EVENT || t == replication.MARIADB_ANNOTATE_ROWS_EVENT
 }
 
 // appendEvent reads n bytes of an event.

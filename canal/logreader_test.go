@@ -20,10 +20,14 @@ func TestLargeEvents(t *testing.T) {
 		elsewhere := s.Schema(t)
 		r := newRig(t, s, "CREATE TABLE w (id INT PRIMARY KEY, v LONGBLOB, n INT)", "CREATE TABLE "+elsewhere+".w LIKE w",
 			"INSERT INTO w VALUES (1, REPEAT('a', 3000000), 1)")
+		if s.Flavor == testmysql.MySQL {
+			r.exec("SET SESSION binlog_rows_query_log_events = ON") // and a text in the log for each statement
+		}
 		r.start(nil, nil)
 		r.same("w")
 		for _, sql := range []string{
 			"BEGIN",
+			"INSERT INTO w VALUES (9, '" + strings.Repeat("x", 3_000_000) + "', 9)",
 			"INSERT INTO " + elsewhere + ".w VALUES (1, REPEAT('e', 9000000), 1)",
 			"INSERT INTO w VALUES (2, REPEAT('b', 9000000), 2), (3, NULL, 3), (4, REPEAT('d', 1048577), 4)",
 			"UPDATE " + elsewhere + ".w SET v = REPEAT('f', 9000000)",
