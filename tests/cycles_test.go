@@ -15,6 +15,7 @@ import (
 // stream is held up, the daemon or the server is killed. After each the cache comes to equal the database. The short
 // form makes a few; "make torture-long" sets BINLOGCACHE_TORTURE_CYCLES.
 func TestCycles(t *testing.T) {
+	t.Parallel()
 	cycles, err := strconv.Atoi(os.Getenv("BINLOGCACHE_TORTURE_CYCLES"))
 	if err != nil {
 		cycles = 12

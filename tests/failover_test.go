@@ -12,6 +12,7 @@ import (
 // TestFailover: kill -9 of the server that is followed. What is in memory goes on being answered; what the database must
 // answer is an error until the replica is followed, and comes from there afterwards.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range testmysql.Flavors() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()

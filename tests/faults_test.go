@@ -119,8 +119,10 @@ func mustEqual(t *testing.T, s testmysql.Server, d *daemon, schema, table string
 
 // TestWritersDuringSnapshot: three writers change the table while it is loaded.
 func TestWritersDuringSnapshot(t *testing.T) {
+	t.Parallel()
 	for _, s := range testmysql.Servers(t) {
 		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
 			schema := s.Schema(t)
 			db := s.DB(t)
 			fillTable(t, db, schema+".w", 200_000)
@@ -135,8 +137,10 @@ func TestWritersDuringSnapshot(t *testing.T) {
 
 // TestCutConnections cuts every connection to the source, again and again: in mid-snapshot, then in mid-stream.
 func TestCutConnections(t *testing.T) {
+	t.Parallel()
 	for _, s := range testmysql.Servers(t) {
 		t.Run(s.Flavor, func(t *testing.T) {
+			t.Parallel()
 			schema := s.Schema(t)
 			db := s.DB(t)
 			fillTable(t, db, schema+".w", 100_000)
@@ -171,8 +175,10 @@ func TestCutConnections(t *testing.T) {
 // TestDatabaseKilled: kill -9 of the database in mid-stream, twice, under writers; the cache answers while it is down,
 // goes on when it is back, and equals the database in the end.
 func TestDatabaseKilled(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range testmysql.Flavors() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			// Durable settings: a crash must not lose what the follower has seen.
 			s := testmysql.Private(t, flavor, "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
 			db := s.DB(t)
@@ -207,8 +213,10 @@ func TestDatabaseKilled(t *testing.T) {
 // TestResetWhileAway: the source's log is reset while the cache is cut off, and grows longer than it was. The numbers are
 // all there, for other transactions.
 func TestResetWhileAway(t *testing.T) {
+	t.Parallel()
 	for flavor, reset := range map[string]string{testmysql.MariaDB: "RESET MASTER", testmysql.MySQL: "RESET BINARY LOGS AND GTIDS"} {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			s := testmysql.Private(t, flavor)
 			db := s.DB(t)
 			mustExec(t, db, "CREATE DATABASE k")

@@ -31,6 +31,7 @@ const (
 // in each row grows with each change of its key: no reader ever sees it go back, wherever answers come from, as long as the
 // table stays hot. At each quiet point every key is the server's; so it is after statements that change the definition.
 func TestHotModel(t *testing.T) {
+	t.Parallel()
 	run := hotModelTime
 	if os.Getenv("BINLOGCACHE_MODEL_TIME") != "" {
 		run, _ = modelSettings(t)

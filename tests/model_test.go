@@ -58,6 +58,7 @@ func modelSettings(t *testing.T) (run time.Duration, seed uint64) {
 //
 // A seed gives the same statements to each session; how they meet is up to the scheduler.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	run, seed := modelSettings(t)
 	for _, flavor := range testmysql.Flavors() {
 		t.Run(flavor, func(t *testing.T) {

@@ -67,6 +67,7 @@ func waitImage(t *testing.T, dir string, old []byte) {
 // the folder then. The tables come from the image each time and equal the database. The short form does it a few
 // times; BINLOGCACHE_TORTURE_RESTARTS says how often.
 func TestKilledWithState(t *testing.T) {
+	t.Parallel()
 	rounds, err := strconv.Atoi(os.Getenv("BINLOGCACHE_TORTURE_RESTARTS"))
 	if err != nil {
 		rounds = 4
@@ -120,6 +121,7 @@ func TestKilledWithState(t *testing.T) {
 // TestStateRefused: whatever is wrong with a saved state, or has happened to the source since, the tables that it
 // concerns are loaded instead, and a new image replaces it.
 func TestStateRefused(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range testmysql.Flavors() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()

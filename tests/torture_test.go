@@ -23,6 +23,7 @@ var notHot = map[string]string{
 // scenario's snapshot mark, and some of them with tables that are kept hot. BINLOGCACHE_TORTURE_OPTIONS adds options to the
 // servers ("--binlog-checksum=NONE"), BINLOGCACHE_TORTURE_HOT=all plays all scenarios with hot tables.
 func TestTorture(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../testdata/torture/*.sql")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
