@@ -48,6 +48,8 @@ type item struct {
 	unit *unit
 	// generated says that an insert makes its AUTO_INCREMENT value.
 	generated bool
+	// waited is how long a group that the change was in has waited for the row's lock.
+	waited time.Duration
 	// The answer, set before unit.done is closed.
 	rows, insertID uint64
 	err            error
@@ -152,7 +154,7 @@ func (l *lane) put(u *unit) {
 	for _, it := range u.items {
 		if l.w.contended.has(it.key) {
 			u.taken.Store(true)
-			l.w.goAlone(u.items)
+			l.w.goAlone(u.items, true)
 			return
 		}
 	}
@@ -209,7 +211,7 @@ func (l *lane) group(items []*item) {
 		if try >= groupTries {
 			for len(items) > 0 {
 				mine, others := ofUnit(items, items[0].unit)
-				w.goAlone(mine)
+				w.goAlone(mine, false)
 				items = others
 			}
 			return
@@ -263,10 +265,10 @@ func ofUnit(items []*item, u *unit) (mine, others []*item) {
 }
 
 // goAlone carries out changes of one unit, each by itself, beside the lane.
-func (w *Writer) goAlone(items []*item) {
+func (w *Writer) goAlone(items []*item, contended bool) {
 	w.wg.Go(func() {
 		for _, it := range items {
-			w.alone(it)
+			w.alone(it, contended)
 		}
 	})
 }
@@ -296,6 +298,7 @@ type batch struct {
 	again      []*item
 	deadlock   bool
 	gtid       string
+	took       time.Duration // of the text that failed
 }
 
 // run sends the changes of rest as one transaction in one text. The server stops at the first one that fails; that one
@@ -321,6 +324,7 @@ func (b *batch) run(ctx context.Context, c *sqltext.Conn) {
 			text.WriteString("COMMIT")
 		}
 		answers := 0
+		began := time.Now()
 		err := c.ExecAll(ctx, text.String(), func(i int, r sqltext.Changed) {
 			answers++
 			if at := i - begun; at >= 0 && at < len(b.rest) {
@@ -334,6 +338,7 @@ func (b *batch) run(ctx context.Context, c *sqltext.Conn) {
 			b.done, b.rest = append(b.done, b.rest...), nil
 			return
 		}
+		b.took = time.Since(began)
 		if !b.failed(ctx, c, answers-begun, single, err) {
 			return
 		}
@@ -396,12 +401,29 @@ func (b *batch) failed(ctx context.Context, c *sqltext.Conn, executed int, singl
 		}
 		w.stats.lockWaits.Add(1)
 		w.contended.add(failing.key)
-		// The order of its caller's changes stays.
-		mine, others := ofUnit(slices.Concat(before, b.rest[executed:]), failing.unit)
-		b.again = others
-		w.goAlone(mine)
+		b.again = b.withoutRow(failing.key, slices.Concat(before, b.rest[executed:]))
 	}
 	return false
+}
+
+// withoutRow sends the changes of a locked row their own way, and with each what its caller has sent beside it, so that
+// the order of that stays. It returns the rest. If only the first went, the group would wait for each of the others again.
+func (b *batch) withoutRow(key uint64, items []*item) (rest []*item) {
+	for i := 0; i < len(items); {
+		if items[i].key != key {
+			i++
+			continue
+		}
+		mine, others := ofUnit(items, items[i].unit)
+		for _, it := range mine {
+			if it.key == key {
+				it.waited = b.took
+			}
+		}
+		b.w.goAlone(mine, true)
+		items, i = others, 0
+	}
+	return items
 }
 
 func (b *batch) answer(items []*item, err error) {
@@ -415,55 +437,4 @@ func rollback(ctx context.Context, c *sqltext.Conn) {
 	if !c.Broken() && c.Exec(ctx, "ROLLBACK") != nil {
 		c.Close()
 	}
-}
-
-// alone carries out one change by itself, as a statement that commits.
-func (w *Writer) alone(it *item) {
-	w.stats.alone.Add(1)
-	server := w.server.Load()
-	ctx, cancel := w.limit(server)
-	defer cancel()
-	for try := 1; ; try++ {
-		c, err := server.get(ctx, server.single)
-		if err != nil {
-			it.finish(unavailable(err))
-			return
-		}
-		var r sqltext.Changed
-		err = c.ExecAll(ctx, string(it.sql), func(_ int, got sqltext.Changed) { r = got })
-		until := w.mark(ctx, server, c, r.GTID, err == nil)
-		server.single.Put(c)
-		if err == nil {
-			it.rows, it.insertID = r.Rows, r.InsertID
-			it.finish(w.acknowledge(until, []*schema.Table{it.def}))
-			return
-		}
-		if sqltext.ServerCode(err) == codeDeadlock && try < singleTries {
-			w.stats.deadlocks.Add(1)
-			pause(try)
-			continue
-		}
-		if sqltext.ServerCode(err) == codeLockWait {
-			w.contended.add(it.key) // for as long as the lock is held
-		}
-		it.finish(w.failure(err, []*schema.Table{it.def}))
-		return
-	}
-}
-
-// failure is the answer to a statement that commits by itself, or to a COMMIT, that has failed.
-func (w *Writer) failure(err error, tables []*schema.Table) error {
-	code := sqltext.ServerCode(err)
-	switch {
-	case errors.Is(err, sqltext.ErrUnsent), errors.Is(err, sqltext.ErrPoolClosed):
-		return unavailable(err)
-	case code == 0 || sqltext.IsConnectionError(err):
-		w.fenceUncertain(tables)
-		return uncertain(err)
-	case code == codeLockWait:
-		w.stats.lockWaits.Add(1)
-	case code == codeDeadlock:
-		w.stats.deadlocks.Add(1)
-	}
-	return refused(err)
 }

@@ -54,12 +54,13 @@ type Fencer interface {
 // Config of a Writer.
 type Config struct {
 	// LockWait bounds each wait for a row or a table that another session has locked, in whole seconds; 0 means
-	// DefaultLockWait. In a group a statement waits for a second at most before it is tried by itself.
+	// DefaultLockWait. Of that a statement in a group waits for a second before it is tried by itself. A server may look
+	// only once a second whether a wait has ended (MySQL does), which comes on top of each of the two.
 	LockWait time.Duration
 	// TimeLimit bounds each change, waiting for its turn included; 0 means DefaultTimeLimit.
 	TimeLimit time.Duration
-	// Lanes is the number of groups that are committed at a time, Connections that of the other transactions; 0 means the
-	// default.
+	// Lanes is the number of groups that are committed at a time, Connections that of the other transactions, and half as
+	// many single changes may wait for locked rows beside them; 0 means the default.
 	Lanes, Connections int
 	// Applied makes changes wait until they are applied, for AckTimeout at most (0 means DefaultAckTimeout); Fence then
 	// keeps readers from older answers. Applied nil answers at the commit.
@@ -127,8 +128,10 @@ func setDefault[T ~int | ~int64](v *T, def T) {
 type server struct {
 	groups *sqltext.Pool // for lanes; nil where there is no server yet
 	single *sqltext.Pool // for what is not in a group
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	// contended is for single changes of rows whose lock was waited for lately.
+	contended *sqltext.Pool
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
 }
 
 var (
@@ -148,6 +151,7 @@ func (w *Writer) connect(source *sqltext.Config) *server {
 	if source != nil {
 		s.groups = sqltext.NewPool(w.configure(source, groupLockWait), w.cfg.Lanes, w.log)
 		s.single = sqltext.NewPool(w.configure(source, w.cfg.LockWait), w.cfg.Connections, w.log)
+		s.contended = sqltext.NewPool(w.configure(source, w.cfg.LockWait), w.cfg.Connections/2, w.log)
 	}
 	return s
 }
@@ -157,6 +161,7 @@ func (s *server) end(cause error) {
 	if s.groups != nil {
 		s.groups.Close()
 		s.single.Close()
+		s.contended.Close()
 	}
 }
 
@@ -181,7 +186,6 @@ func (w *Writer) configure(source *sqltext.Config, lockWait time.Duration) *sqlt
 	own := *source
 	own.Changes = true
 	before := own.Init
-	seconds := strconv.FormatInt(int64(max(lockWait.Round(time.Second), time.Second)/time.Second), 10)
 	own.Init = func(ctx context.Context, c *sqltext.Conn) error {
 		if before != nil {
 			if err := before(ctx, c); err != nil {
@@ -189,8 +193,7 @@ func (w *Writer) configure(source *sqltext.Config, lockWait time.Duration) *sqlt
 			}
 		}
 		for _, sql := range []string{
-			"SET sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = " + seconds +
-				", lock_wait_timeout = " + seconds + ", completion_type = 0",
+			lockWaits(lockWait) + ", sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', completion_type = 0",
 			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		} {
 			if err := c.Exec(ctx, sql); err != nil {
@@ -299,7 +302,7 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 			flush(i)
 			it.unit = &unit{done: make(chan struct{})}
 			it.unit.left.Store(1)
-			w.alone(it)
+			w.alone(it, false)
 			rows := int(it.rows)
 			if c.Kind == schema.ChangeUpsert {
 				rows = min(rows, 1)

@@ -152,52 +152,6 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// TestLockedRow: a row that somebody else has locked is waited for within its bound, and holds nobody else up for long.
-func TestLockedRow(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1, LockWait: 2 * time.Second}, func(t *testing.T, f *fixture) {
-		def := f.table("t", "id INT PRIMARY KEY, n INT")
-		f.exec("INSERT INTO " + f.schema + ".t VALUES (1,0),(2,0)")
-		tx, err := f.db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.Exec("UPDATE " + f.schema + ".t SET n = 5 WHERE id = 1"); err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			began := time.Now()
-			if _, _, err := f.w.Change(t.Context(), change(schema.ChangeAdd, def, "1", "1")); outcome(err) != "146" || time.Since(began) > 5*time.Second {
-				t.Errorf("after %v: %v", time.Since(began), err)
-			}
-		})
-		time.Sleep(1300 * time.Millisecond) // the lane has met the lock
-		began := time.Now()
-		for range 20 {
-			if _, _, err := f.w.Change(t.Context(), change(schema.ChangeAdd, def, "2", "1")); err != nil {
-				t.Error(err)
-			}
-		}
-		if d := time.Since(began); d > 800*time.Millisecond {
-			t.Errorf("changes of another row took %v", d)
-		}
-		wg.Wait()
-		waited := make(chan error, 1)
-		go func() {
-			_, _, err := f.w.Change(context.WithoutCancel(t.Context()), change(schema.ChangeAdd, def, "1", "1"))
-			waited <- err
-		}()
-		time.Sleep(100 * time.Millisecond)
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-waited; err != nil {
-			t.Errorf("after the lock was given back: %v", err)
-		}
-		f.want("SELECT GROUP_CONCAT(n ORDER BY id) FROM "+f.schema+".t", "6,20")
-	})
-}
-
 // TestTransact: rows that a search finds are changed in its order and limit, all or none.
 func TestTransact(t *testing.T) {
 	each(t, writeback.Config{}, func(t *testing.T, f *fixture) {
