@@ -21,6 +21,8 @@ type Diagnosis struct {
 	Flavor, Version string
 	// Account is the one that the login came to, quoted for SQL; empty when there was no login.
 	Account string
+	// Retention is how long the source keeps its log; 0 for ever, or where it is not known.
+	Retention time.Duration
 	// Problems are what has to be mended or known, those that keep from following first.
 	Problems []Problem
 	// Tables are those that the patterns match and the account may see.
@@ -176,6 +178,7 @@ func (d *Diagnosis) hazards(ctx context.Context, c *sqltext.Conn) error {
 	days, _ := strconv.ParseFloat(vars["expire_logs_days"], 64)
 	// Either may be the one that counts; 0 means for ever.
 	kept := time.Duration(max(seconds, days*24*3600)) * time.Second
+	d.Retention = kept
 	if kept > 0 && kept < shortRetention {
 		d.Problems = append(d.Problems, Problem{
 			Code: "binlog_expire_logs_seconds",

@@ -3,9 +3,12 @@ package tests
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/binlogcache/binlogcache/internal/testmysql"
 )
@@ -43,6 +46,26 @@ func TestDoctor(t *testing.T) {
 			}
 			if strings.Contains(out, "root:test") {
 				t.Errorf("the password is shown:\n%s", out)
+			}
+
+			// A saved state from before what is left of the log.
+			var kept int
+			if err := db.QueryRowContext(t.Context(), "SELECT @@binlog_expire_logs_seconds").Scan(&kept); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "manifest"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for age, want := range map[time.Duration]bool{0: false, 10 * 365 * 24 * time.Hour: kept > 0} {
+				at := time.Now().Add(-age)
+				if err := os.Chtimes(filepath.Join(dir, "manifest"), at, at); err != nil {
+					t.Fatal(err)
+				}
+				out, _, code = doctor(t, "--source", s.DSN, "--tables", schema+".t", "--state-dir", dir)
+				if code != 0 || strings.Contains(out, "the next start loads all tables") != want {
+					t.Errorf("a state of %v, the log is kept for %d s: exit code %d\n%s", age, kept, code, out)
+				}
 			}
 
 			out, errs, code = doctor(t, "--source", s.DSN, "--tables", schema+".keyless,"+schema+".none", "--json")

@@ -13,6 +13,7 @@ import (
 	"github.com/binlogcache/binlogcache/canal"
 	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/sqltext"
+	"github.com/binlogcache/binlogcache/internal/state"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
@@ -31,6 +32,21 @@ type examined struct {
 	OK       bool            `json:"ok"`
 	Findings []finding       `json:"findings"`
 	Tables   []examinedTable `json:"tables"`
+
+	retention time.Duration // of the source's log, 0 for ever
+}
+
+// state compares the age of a saved state with how long the log is kept that has to be replayed over it.
+func (e *examined) state(dir string) {
+	if dir == "" || e.retention == 0 {
+		return
+	}
+	if saved := state.SavedAt(dir); !saved.IsZero() && time.Since(saved) > e.retention {
+		e.Findings = append(e.Findings, finding{
+			Severity: "warning", Code: "state.old",
+			Text: fmt.Sprintf("the saved state in %s is of %s, and the source keeps its log for %v: the next start loads all tables", dir, saved.Format(time.RFC3339), e.retention),
+		})
+	}
 }
 
 type finding struct {
@@ -65,6 +81,7 @@ func doctor(ctx context.Context, cfg *config.Doctor, stdout io.Writer) error {
 			return fmt.Errorf("--source: %w", err)
 		}
 		e := examine(ctx, source, patterns, purpose(cfg.Serve))
+		e.state(cfg.Serve.StateDir)
 		healthy = healthy && e.OK
 		all = append(all, e)
 	}
@@ -103,7 +120,7 @@ func examine(ctx context.Context, source *sqltext.Config, patterns schema.Patter
 		e.Findings = append(e.Findings, finding{Severity: "error", Code: "unreachable", Text: err.Error()})
 		return e
 	}
-	e.Flavor, e.Version, e.Account, e.OK = d.Flavor, d.Version, d.Account, d.Safe()
+	e.Flavor, e.Version, e.Account, e.OK, e.retention = d.Flavor, d.Version, d.Account, d.Safe(), d.Retention
 	for _, p := range d.Problems {
 		severity := "warning"
 		if p.Serious() {

@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -169,6 +170,16 @@ func (d *Dir) Load() (*Image, error) {
 		})
 	}
 	return image, nil
+}
+
+// SavedAt returns when the image in a folder was written; the zero time where there is none. It needs no Dir, and does not look
+// at the image.
+func SavedAt(path string) time.Time {
+	info, err := os.Stat(filepath.Join(path, manifestName))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // mostManifest is more than the definitions of any server's tables take.
