@@ -54,8 +54,9 @@ type Fencer interface {
 // Config of a Writer.
 type Config struct {
 	// LockWait bounds each wait for a row or a table that another session has locked, in whole seconds; 0 means
-	// DefaultLockWait. Of that a statement in a group waits for a second before it is tried by itself. A server may look
-	// only once a second whether a wait has ended (MySQL does), which comes on top of each of the two.
+	// DefaultLockWait. Of that a statement in a group waits for a second before it is tried by itself. The
+	// last wait is of a second at least, and a server may look only once a second whether a wait has ended: an answer may
+	// come that much later.
 	LockWait time.Duration
 	// TimeLimit bounds each change, waiting for its turn included; 0 means DefaultTimeLimit.
 	TimeLimit time.Duration
