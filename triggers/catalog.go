@@ -1,11 +1,18 @@
 package triggers
 
-import "github.com/binlogcache/binlogcache/schema"
+import (
+	"slices"
+	"strings"
+
+	"github.com/binlogcache/binlogcache/schema"
+)
 
 // Catalog is what a server says about the tables of a spec. It is made by triggers/install, or by hand in tests.
 type Catalog struct {
 	// Tables holds the source, the joined tables, and every table from whose rows cascades of foreign keys reach them.
 	Tables map[schema.Name]*Table
+	// Others holds, for names of a spec that are no base tables, what they are: "VIEW", "SEQUENCE".
+	Others map[schema.Name]string
 }
 
 // Table is one table of a Catalog.
@@ -13,6 +20,8 @@ type Table struct {
 	*schema.Table
 	// JSON names the columns that MariaDB declares as JSON, which are texts with a check there.
 	JSON map[string]bool
+	// Expressions holds the generated columns' expressions, as the server prints them.
+	Expressions map[string]string
 	// Parents are the table's own foreign keys.
 	Parents []ForeignKey
 }
@@ -40,6 +49,17 @@ func (t *Table) rowKey() []*schema.Column {
 		columns = append(columns, &t.Columns[p.Column])
 	}
 	return columns
+}
+
+// dependsOn tells whether a column is one of the given ones, or is generated from one, over any number of steps.
+func (t *Table) dependsOn(column string, columns []string) bool {
+	if slices.Contains(columns, column) {
+		return true
+	}
+	e := t.Expressions[column]
+	return e != "" && slices.ContainsFunc(t.Columns, func(c schema.Column) bool {
+		return c.Name != column && strings.Contains(e, schema.QuoteName(c.Name)) && t.dependsOn(c.Name, columns)
+	})
 }
 
 // unique tells whether at most one row has given values in these columns.

@@ -90,8 +90,12 @@ const textColumn = "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 func (d *Design) table(catalog *Catalog, name schema.Name, key string) (*Table, error) {
 	t := catalog.Tables[name]
+	if other := catalog.Others[name]; other != "" {
+		return nil, d.Spec.errorf(key, "%s: %s is a %s, and triggers are for base tables: name the table behind it, or use a query with every", key, name, strings.ToLower(other))
+	}
 	if t == nil {
-		return nil, d.Spec.errorf(key, "%s: there is no base table %s, or the account may not see it", key, name)
+		return nil, d.Spec.errorf(key, "%s: there is no base table %s, or the account may not see it: GRANT SELECT, TRIGGER ON %s TO whoever installs (a temporary table is no source)",
+			key, name, quote(name))
 	}
 	if !strings.EqualFold(t.Engine, "InnoDB") {
 		return nil, d.Spec.errorf(key, "%s: the engine of %s is %s: without transactions the cache table can't follow it; use InnoDB", key, name, t.Engine)

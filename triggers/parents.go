@@ -35,7 +35,7 @@ func (d *Design) parents(catalog *Catalog) error {
 			if k.Parent != fk.Parent {
 				continue
 			}
-			used := slices.ContainsFunc(d.ownUsed(), func(r Ref) bool { return slices.Contains(k.Columns, r.Column) })
+			used := slices.ContainsFunc(d.ownUsed(), func(r Ref) bool { return d.base.dependsOn(r.Column, k.Columns) })
 			switch {
 			case k.OnDelete == "CASCADE":
 				cut = append(cut, k)
@@ -55,6 +55,14 @@ func (d *Design) parents(catalog *Catalog) error {
 		}
 		if fk.Parent == d.Spec.Source {
 			return d.Spec.errorf("source", "source: foreign key %s of %s points to the table itself and cascades: no trigger sees how far; use a query with every", fk.Name, d.Spec.Source)
+		}
+		for _, k := range append(slices.Clone(clear), move...) {
+			for _, r := range d.ownUsed() {
+				if !slices.Contains(k.Columns, r.Column) && d.base.dependsOn(r.Column, k.Columns) {
+					return d.Spec.errorf("source", "source: foreign key %s lets the server change %s, of which the column %s is generated, without any trigger: use an expression instead of the generated column, or a query with every",
+						k.Name, strings.Join(k.Columns, ", "), r.Column)
+				}
+			}
 		}
 		d.move(fk.Parent, move)
 		if len(cut)+len(clear) == 0 {

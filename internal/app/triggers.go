@@ -120,6 +120,15 @@ func (r *triggersRun) install(ctx context.Context) error {
 	for _, n := range r.design.Notes {
 		r.say("note: %s", n)
 	}
+	if r.Register == "row" {
+		check := r.session.PrepareRegister
+		if r.DryRun {
+			check = r.session.Registrable
+		}
+		if err := check(ctx, r.design); err != nil {
+			return err
+		}
+	}
 	if r.DryRun {
 		r.say("dry run: nothing was changed")
 		return nil

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -52,17 +53,21 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 		return quoted(schema.Name{Schema: scratch.Source.Schema, Table: scratch.Name + suffix})
 	}
 	source, plain, sample := quoted(scratch.Source), beside("_plain"), beside("_rows")
-	var objects []triggers.Object
+	if err := s.mayDrop(ctx, d.Spec.Cache.Schema); err != nil {
+		return c, err
+	}
+	// As long as the lock is held, somebody is measuring; a mark without one is what a killed process has left.
+	var got sql.NullInt64
+	if err := s.one(ctx, "SELECT GET_LOCK(?, 0)", []any{probeLock(scratch.Cache)}, &got); err != nil || got.Int64 != 1 {
+		return c, errors.Join(errors.New("no lock for measuring"), err)
+	}
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
-		drop := []string{"DROP TABLE IF EXISTS " + source, "DROP TABLE IF EXISTS " + plain, "DROP TABLE IF EXISTS " + sample}
-		for i := range objects {
-			drop = append(drop, objects[i].Drop())
-		}
-		for _, st := range drop {
-			err = errors.Join(err, s.exec(ctx, st))
-		}
+		err = errors.Join(err, s.dropProbe(ctx, scratch.Cache), s.exec(ctx, "DO RELEASE_LOCK(?)", probeLock(scratch.Cache)))
 	}()
+	if err := s.exec(ctx, "CREATE TABLE "+beside(probeMark)+" (one INT) ENGINE = InnoDB COMMENT = '"+probeComment+"'"); err != nil {
+		return c, err
+	}
 	catalog, err := s.Catalog(ctx, &triggers.Spec{Source: d.Spec.Source, Joins: d.Spec.Joins})
 	if err != nil {
 		return c, err
@@ -100,13 +105,11 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 	}
 	for _, o := range probe.Objects {
 		if o.Kind == triggers.KindTable || o.Kind == triggers.KindTrigger && o.On == scratch.Source {
-			objects = append(objects, o)
 			if err := s.exec(ctx, o.Create); err != nil {
 				return c, err
 			}
 		}
 	}
-	slices.Reverse(objects)
 	// In turns, so that what else the machine does falls on both sides.
 	var times [2][]time.Duration
 	for i := range rounds + warmUp {
@@ -129,4 +132,52 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 	}
 	n := len(times[0])
 	return Cost{n, times[0][n/2], times[1][n/2]}, nil
+}
+
+// The table that is made before a measurement's others and goes after them.
+const (
+	probeMark    = "_mark"
+	probeComment = "binlogcache: measuring"
+)
+
+func probeLock(probe schema.Name) string { return "binlogcache " + probe.String() }
+
+// dropProbe drops the tables of a measurement, and with them their triggers.
+func (s *Session) dropProbe(ctx context.Context, probe schema.Name) error {
+	for _, suffix := range []string{"_source", "_plain", "_rows", "_due", "_fill", "", probeMark} {
+		table := triggers.Object{Kind: triggers.KindTable, Name: schema.Name{Schema: probe.Schema, Table: probe.Table + suffix}}
+		if err := s.exec(ctx, table.Drop()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep drops what killed processes have left of their measurements in a schema.
+func (s *Session) sweep(ctx context.Context, schemaName string) error {
+	var left []schema.Name
+	err := s.rows(ctx, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_COMMENT = ?", []any{schemaName, probeComment},
+		func(v [][]byte) error {
+			if name, ok := strings.CutSuffix(string(v[0]), probeMark); ok && strings.HasPrefix(name, "probe_") {
+				left = append(left, schema.Name{Schema: schemaName, Table: name})
+			}
+			return nil
+		})
+	for _, probe := range left {
+		var got sql.NullInt64
+		if err = s.one(ctx, "SELECT GET_LOCK(?, 0)", []any{probeLock(probe)}, &got); err != nil {
+			break
+		}
+		if got.Int64 != 1 {
+			continue
+		}
+		err = errors.Join(s.dropProbe(ctx, probe), s.exec(ctx, "DO RELEASE_LOCK(?)", probeLock(probe)))
+		if err != nil {
+			break
+		}
+	}
+	if code(err) != 0 {
+		return fmt.Errorf("drop what an earlier measurement has left: %w", err)
+	}
+	return err
 }

@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/binlogcache/binlogcache/triggers"
@@ -103,13 +102,17 @@ func (s *Session) Refresh(ctx context.Context, d *triggers.Design) error {
 func (s *Session) refresh(ctx context.Context, d *triggers.Design, arguments string, progress func(done, total int64)) error {
 	// The event may be at work: then the procedure would do nothing.
 	var got sql.NullInt64
-	if err := s.one(ctx, "SELECT GET_LOCK("+d.RefreshLock()+", 60)", nil, &got); err != nil || got.Int64 != 1 {
-		return errors.Join(fmt.Errorf("compute %s: the event has been at work for a minute; try again later", d.Spec.Cache), err)
+	if err := s.one(ctx, "SELECT GET_LOCK("+d.RefreshLock()+", 60)", nil, &got); err != nil {
+		return err
+	}
+	if got.Int64 != 1 {
+		return fmt.Errorf("compute %s: the event has been at work for a minute; try again later", d.Spec.Cache)
 	}
 	defer func() { _ = s.exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+d.RefreshLock()+")") }()
 	err := s.locked(ctx, "computing", func() error { return s.exec(ctx, "CALL "+d.RefreshProcedure()+arguments) })
 	if err != nil {
-		err = errors.Join(fmt.Errorf("compute %s: %w", d.Spec.Cache, err), s.exec(ctx, "ROLLBACK"))
+		_ = s.exec(ctx, "ROLLBACK") // fails only with the connection
+		err = fmt.Errorf("compute %s: %w", d.Spec.Cache, err)
 	}
 	if err == nil && progress != nil {
 		progress(1, 1)

@@ -193,18 +193,25 @@ const (
 )
 
 // Apply does the steps of a plan. fresh is true when triggers were made or changed, or an earlier installation has not come
-// to its end: then Complete has work to do.
+// to its end: then Complete has work to do. When the server refuses a step, or a right is missing that the triggers would
+// need, what this call has made is taken off again, unless an older version has been replaced already.
 func (s *Session) Apply(ctx context.Context, d *triggers.Design, steps []Step) (fresh bool, err error) {
+	if err := s.sweep(ctx, d.Spec.Cache.Schema); err != nil {
+		return false, err
+	}
 	anew := d.FillTable() != "" && slices.ContainsFunc(steps, func(st Step) bool { return st.Action != ActionKeep && st.Object.Kind == triggers.KindTrigger })
 	// What changes while there is no trigger, or another one, is found by filling anew. That is written down before the first
 	// trigger is touched, in case this process does not live to see the last; and after it, in case the event was quick.
-	if anew {
-		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil && !absent(err) {
-			return false, err
+	kept := slices.ContainsFunc(steps, func(st Step) bool {
+		return st.Action == ActionKeep && st.Object.Kind == triggers.KindTable && st.Object.Quoted() == d.FillTable()
+	})
+	if anew && kept {
+		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
+			return false, s.workError(err, d, s.account(ctx))
 		}
 	}
-	if err := s.Make(ctx, steps); err != nil {
-		return false, err
+	if made, err := s.makeAll(ctx, d, steps); err != nil {
+		return false, s.takeBack(ctx, made, err)
 	}
 	if anew {
 		if err := s.exec(ctx, "DELETE FROM "+d.FillTable()); err != nil {
@@ -213,6 +220,63 @@ func (s *Session) Apply(ctx context.Context, d *triggers.Design, steps []Step) (
 	}
 	state, err := s.filling(ctx, d)
 	return state < settled, err
+}
+
+// makeAll does steps and looks at rights between them. made are those that were begun.
+func (s *Session) makeAll(ctx context.Context, d *triggers.Design, steps []Step) (made []Step, err error) {
+	var drop, work bool // looked at
+	var triggered bool  // a trigger was made
+	for _, st := range steps {
+		if st.Action == ActionKeep {
+			continue
+		}
+		kind := st.Object.Kind
+		if kind != triggers.KindSchema && !drop {
+			drop = true
+			if err := s.mayDrop(ctx, d.Spec.Cache.Schema); err != nil {
+				return made, err
+			}
+		}
+		if st.Action != ActionDrop && kind >= triggers.KindTrigger && !work {
+			work = true
+			if err := s.mayWork(ctx, d); err != nil {
+				return made, err
+			}
+		}
+		made = append(made, st)
+		if err := s.Make(ctx, []Step{st}); err != nil {
+			return made, err
+		}
+		triggered = triggered || st.Action != ActionDrop && kind == triggers.KindTrigger
+	}
+	if triggered {
+		return made, s.mayFire(ctx, d)
+	}
+	return made, nil
+}
+
+// takeBack drops what has been made before err, the newest first. Where this process or the server is going down nothing is
+// dropped: the next Apply goes on.
+func (s *Session) takeBack(ctx context.Context, made []Step, err error) error {
+	if code(err) == 0 && !errors.As(err, new(*triggers.SpecError)) || ctx.Err() != nil || len(made) == 0 {
+		return err
+	}
+	if slices.ContainsFunc(made, func(st Step) bool { return st.Action != ActionCreate }) {
+		return fmt.Errorf("%w (an older version is replaced in part: install again, or uninstall)", err)
+	}
+	if made[0].Object.Kind == triggers.KindSchema {
+		made = made[1:] // others may have put something into it
+	}
+	if len(made) == 0 {
+		return err
+	}
+	for _, st := range slices.Backward(made) {
+		drop := s.locked(ctx, "drop "+st.Object.Quoted(), func() error { return s.exec(ctx, st.Object.Drop()) })
+		if drop != nil && !absent(drop) && st.Object.Quoted() != made[len(made)-1].Object.Quoted() {
+			return fmt.Errorf("%w (and %s stays: %w; mend that, then uninstall)", err, st.Object.Quoted(), drop)
+		}
+	}
+	return fmt.Errorf("%w (what had been made is taken off again)", err)
 }
 
 // filling returns the state of filling; a query is settled always.
@@ -275,26 +339,10 @@ func (s *Session) Make(ctx context.Context, steps []Step) error {
 			return errSuper
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w%s", what, err, remedy(err, &o))
+			return fmt.Errorf("%s: %w%s", what, err, s.remedy(ctx, err, &o))
 		}
 	}
 	return nil
-}
-
-// remedy names the right that is missing.
-func remedy(err error, o *triggers.Object) string {
-	switch code(err) {
-	case errAccess, errAccessDB, errDenyProc:
-		switch o.Kind {
-		case triggers.KindTrigger:
-			return fmt.Sprintf(": GRANT TRIGGER ON %s.%s TO this account", schema.QuoteName(o.On.Schema), schema.QuoteName(o.On.Table))
-		default:
-			return fmt.Sprintf(": GRANT ALL PRIVILEGES ON %s.* TO this account", schema.QuoteName(o.Name.Schema))
-		}
-	case errNeedsPriv:
-		return ": for a DEFINER other than oneself MySQL wants SET_ANY_DEFINER, MariaDB SET USER"
-	}
-	return ""
 }
 
 // UninstallPlan finds everything on the server that is of any version of the spec, in the order in which it goes; the cache
@@ -322,10 +370,13 @@ func (s *Session) Uninstall(ctx context.Context, spec *triggers.Spec, data bool)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.hidden(ctx, spec, steps); err != nil {
+		return nil, err
+	}
 	for i, st := range steps {
 		if err := s.locked(ctx, st.String(), func() error { return s.exec(ctx, st.Object.Drop()) }); err != nil {
-			return steps[:i], fmt.Errorf("%s: %w", st, err)
+			return steps[:i], fmt.Errorf("%s: %w%s", st, err, s.remedy(ctx, err, &st.Object))
 		}
 	}
-	return steps, nil
+	return steps, s.sweep(ctx, spec.Cache.Schema)
 }

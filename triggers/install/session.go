@@ -131,16 +131,17 @@ func code(err error) uint16 {
 
 // The server's numbers of errors that are told apart.
 const (
-	errLockWait   = 1205
-	errDeadlock   = 1213
-	errNoSuper    = 1419
-	errAccess     = 1142
-	errAccessDB   = 1044
-	errNeedsPriv  = 1227
-	errDenyProc   = 1370
-	errNoDatabase = 1049
-	errNoTable    = 1146
-	errNoAccount  = 1141
+	errLockWait     = 1205
+	errDeadlock     = 1213
+	errNoSuper      = 1419
+	errAccess       = 1142
+	errAccessDB     = 1044
+	errAccessColumn = 1143
+	errNeedsPriv    = 1227
+	errDenyProc     = 1370
+	errNoDatabase   = 1049
+	errNoTable      = 1146
+	errNoAccount    = 1141
 )
 
 // How often what ran into a lock is tried, and the pause between.
@@ -188,7 +189,7 @@ func (s *Session) blockers(ctx context.Context) string {
 
 // Catalog reads what a spec needs to know of its tables.
 func (s *Session) Catalog(ctx context.Context, spec *triggers.Spec) (*triggers.Catalog, error) {
-	c := &triggers.Catalog{Tables: make(map[schema.Name]*triggers.Table)}
+	c := &triggers.Catalog{Tables: make(map[schema.Name]*triggers.Table), Others: make(map[schema.Name]string)}
 	if spec.Query != "" {
 		return c, nil
 	}
@@ -222,12 +223,28 @@ func (s *Session) Catalog(ctx context.Context, spec *triggers.Spec) (*triggers.C
 func (s *Session) addTable(ctx context.Context, c *triggers.Catalog, name schema.Name) error {
 	def, err := schema.Load(ctx, s, s.Flavor, name.Schema, name.Table)
 	if errors.Is(err, schema.ErrNoTable) {
+		var kind string
+		err := s.one(ctx, "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND TABLE_TYPE <> 'BASE TABLE'",
+			[]any{name.Schema, name.Table}, &kind)
+		if err == nil {
+			c.Others[name] = kind
+		} else if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
 		return nil
 	}
 	if err != nil {
+		return fmt.Errorf("%w (the account needs SELECT on all columns of %s, not on some)", err, name)
+	}
+	t := &triggers.Table{Table: def, JSON: make(map[string]bool), Expressions: make(map[string]string)}
+	err = s.rows(ctx, "SELECT COLUMN_NAME, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND GENERATION_EXPRESSION <> ''",
+		[]any{name.Schema, name.Table}, func(v [][]byte) error {
+			t.Expressions[string(v[0])] = string(v[1])
+			return nil
+		})
+	if err != nil {
 		return err
 	}
-	t := &triggers.Table{Table: def, JSON: make(map[string]bool)}
 	err = s.rows(ctx, "SELECT rc.CONSTRAINT_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_COLUMN_NAME,"+
 		" rc.DELETE_RULE, rc.UPDATE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS rc JOIN information_schema.KEY_COLUMN_USAGE k"+
 		" ON k.CONSTRAINT_SCHEMA = rc.CONSTRAINT_SCHEMA AND k.TABLE_NAME = rc.TABLE_NAME AND k.CONSTRAINT_NAME = rc.CONSTRAINT_NAME"+
@@ -278,7 +295,11 @@ func (s *Session) Design(ctx context.Context, spec *triggers.Spec) (d *triggers.
 			return st.Close()
 		}
 		if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
-			return &triggers.SpecError{Path: spec.Path, Line: line, Text: fmt.Sprintf("the server refuses this (error %d): %s", e.Number, e.Message)}
+			text := fmt.Sprintf("the server refuses this (error %d): %s", e.Number, e.Message)
+			if m := denied.FindStringSubmatch(e.Message); m != nil {
+				text += fmt.Sprintf(": GRANT %s ON the table %s TO %s", strings.ToUpper(m[1]), m[2], s.account(ctx))
+			}
+			return &triggers.SpecError{Path: spec.Path, Line: line, Text: text}
 		}
 		return err
 	})
