@@ -235,12 +235,14 @@ func (d *Design) checkKey() error {
 		switch {
 		case err != nil:
 			return d.Spec.errorf("group", "group: %s", err)
+		case c.Nullable && c.Generated:
+			return d.Spec.errorf("group", "group: %s is generated and can be NULL: %s", g, generatedNull)
 		case c.Nullable:
 			return d.Spec.errorf("group", "group: %s can be NULL: use a NOT NULL column", g)
 		case c.Kind == schema.KindBlob || c.Kind == schema.KindText || c.Kind == schema.KindJSON:
 			return d.Spec.errorf("group", "group: %s is %s: use a VARCHAR column", g, c.TypeText)
 		case (c.Kind == schema.KindChar || c.Kind == schema.KindVarchar) && !strings.HasSuffix(c.Collation, "bin") && c.Collation != "binary":
-			return d.Spec.errorf("group", "group: %s compares by %s, for which different texts are equal, but keys are bytes: use a column with a binary collation (utf8mb4_bin), if need be a generated one", g, c.Collation)
+			return d.Spec.errorf("group", "group: %s compares by %s, for which different texts are equal, but keys are bytes: use a column with a binary collation (utf8mb4_bin); on MySQL it may be a generated one", g, c.Collation)
 		case !columns[g]:
 			return d.Spec.errorf("key", "key: {%s} is missing: the key must tell the groups apart", g)
 		}

@@ -78,6 +78,9 @@ func (d *Design) keyExpr() (Expr, error) {
 		if p.ref.Alias != "" {
 			return nil, fmt.Errorf("{%s}: the key is made of the source table's own columns", p.ref)
 		}
+		if c.Nullable && c.Generated {
+			return nil, fmt.Errorf("{%s} is generated and can be NULL, and a key can't: %s", p.ref, generatedNull)
+		}
 		if c.Nullable {
 			return nil, fmt.Errorf("{%s} can be NULL, and a key can't: use a NOT NULL column, or leave rows without it out and make the column NOT NULL", p.ref)
 		}
@@ -160,3 +163,5 @@ func utf8Bytes(c *schema.Column) int {
 func padded(collation string) bool {
 	return !strings.Contains(collation, "0900") && !strings.Contains(collation, "nopad") && collation != "binary"
 }
+
+const generatedNull = "MySQL takes NOT NULL after the expression, MariaDB does not; there use the columns that it is generated from"

@@ -31,22 +31,20 @@ func (d *Design) RightsStatements() []string {
 	return all
 }
 
-// RightsProcedure is a procedure that prepares RightsStatements with the rights of the spec's definer, and returns how many
-// of the design's triggers that account may see: those of tables on which it has TRIGGER. It goes right after its call.
-func (d *Design) RightsProcedure() Object {
+// RightsProcedure is a procedure that prepares RightsStatements with the rights of the spec's definer. fire is for the time
+// when the triggers are there: then it looks at them as well, which takes TRIGGER on their tables. It goes after its call.
+func (d *Design) RightsProcedure(fire bool) Object {
 	scratch := &Design{Spec: d.Spec}
 	var body []string
 	for _, st := range d.RightsStatements() {
 		body = append(body, "PREPARE bc_rights FROM "+literal(st)+";", "DEALLOCATE PREPARE bc_rights;")
 	}
-	seen := "FALSE"
 	for _, o := range d.Objects {
-		if o.Kind == KindTrigger {
-			seen += fmt.Sprintf(" OR TRIGGER_SCHEMA = %s AND TRIGGER_NAME = %s", literal(o.Name.Schema), literal(o.Name.Table))
+		if fire && o.Kind == KindTrigger {
+			body = append(body, "SHOW CREATE TRIGGER "+quote(o.Name)+";")
 		}
 	}
-	body = append(body, "SELECT COUNT(*) INTO seen FROM information_schema.TRIGGERS WHERE "+seen+";")
-	scratch.procedure("bc_"+d.Spec.Name+"_rights", "OUT seen INT", strings.Join(body, "\n"))
+	scratch.procedure("bc_"+d.Spec.Name+"_rights", "", strings.Join(body, "\n"))
 	return scratch.Objects[0]
 }
 

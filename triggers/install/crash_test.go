@@ -14,12 +14,12 @@ import (
 	"github.com/binlogcache/binlogcache/triggers"
 )
 
-// crashes are the kills of a server in each half of TestServerKilled; BINLOGCACHE_TRIGGER_CRASHES has more.
-func crashes() int {
+// crashes is how often a test of kills kills; BINLOGCACHE_TRIGGER_CRASHES has more.
+func crashes(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("BINLOGCACHE_TRIGGER_CRASHES")); err == nil {
 		return n
 	}
-	return 2
+	return few
 }
 
 // all installs as the command does: what it measures with is made and dropped as well.
@@ -83,9 +83,9 @@ func TestServerKilled(t *testing.T) {
 			if o := f.objects(t); o != "0 0 0 0" {
 				t.Fatalf("uninstalled: %s", o)
 			}
-			for i := range crashes() {
+			for i := range crashes(1) {
 				for half, work := range []func(context.Context) error{install, uninstall} {
-					at := took[half] * time.Duration(i+1) / time.Duration(crashes()+1)
+					at := took[half] * time.Duration(i+1) / time.Duration(crashes(1)+1)
 					var wg sync.WaitGroup
 					var ended error
 					wg.Go(func() { ended = work(context.WithoutCancel(t.Context())) })
@@ -141,7 +141,7 @@ func TestClientKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole, took := f.objects(t), time.Since(begun)
-		for i := range crashes() {
+		for i := range crashes(2) {
 			for half, work := range []func(ctx context.Context) error{
 				func(ctx context.Context) error { _, err := f.session.Uninstall(ctx, spec, true); return err },
 				func(ctx context.Context) error { return f.all(ctx, spec) },
@@ -150,7 +150,7 @@ func TestClientKilled(t *testing.T) {
 				if err := f.session.one(t.Context(), "SELECT CONNECTION_ID()", nil, &id); err != nil {
 					t.Fatal(err)
 				}
-				at := took * time.Duration(i+1) / time.Duration(crashes()+1)
+				at := took * time.Duration(i+1) / time.Duration(crashes(2)+1)
 				if half == 0 {
 					at /= 3
 				}

@@ -81,8 +81,7 @@ func (s *Session) mayDrop(ctx context.Context, schemaName string) error {
 // mayWork wants the rights that the triggers, procedures and events need when they run. The design's tables must be there.
 func (s *Session) mayWork(ctx context.Context, d *triggers.Design) error {
 	if d.Spec.Definer != "" {
-		_, err := s.askDefiner(ctx, d)
-		return err
+		return s.askDefiner(ctx, d, false)
 	}
 	for _, st := range d.RightsStatements() {
 		p, err := s.conn.PrepareContext(ctx, st)
@@ -96,20 +95,29 @@ func (s *Session) mayWork(ctx context.Context, d *triggers.Design) error {
 	return nil
 }
 
-// askDefiner tries the rights of the spec's definer. seen is the number of the design's triggers for which it has TRIGGER.
-func (s *Session) askDefiner(ctx context.Context, d *triggers.Design) (seen int, err error) {
-	p := d.RightsProcedure()
+// askDefiner tries the rights of the spec's definer; fire as in RightsProcedure.
+func (s *Session) askDefiner(ctx context.Context, d *triggers.Design, fire bool) (err error) {
+	p := d.RightsProcedure(fire)
 	for _, st := range []string{p.Drop(), p.Create} {
 		if err := s.exec(ctx, st); err != nil {
-			return 0, fmt.Errorf("try the rights of definer %s: %w%s", d.Spec.Definer, err, s.remedy(ctx, err, &p))
+			return fmt.Errorf("try the rights of definer %s: %w%s", d.Spec.Definer, err, s.remedy(ctx, err, &p))
 		}
 	}
 	defer func() { err = errors.Join(err, s.exec(context.WithoutCancel(ctx), p.Drop())) }()
-	if err := s.exec(ctx, "CALL "+p.Quoted()+"(@bc_seen)"); err != nil {
-		return 0, d.Spec.DefinerError("%s", s.workError(err, d, d.Spec.Definer))
+	err = s.exec(ctx, "CALL "+p.Quoted()+"()")
+	if fire && code(err) == errNeedsPriv {
+		var tables []string
+		for _, o := range d.Objects {
+			if on := schema.QuoteName(o.On.Schema) + "." + schema.QuoteName(o.On.Table); o.Kind == triggers.KindTrigger && !slices.Contains(tables, on) {
+				tables = append(tables, on)
+			}
+		}
+		return d.Spec.DefinerError("without the right TRIGGER of %s every write would fail: GRANT TRIGGER ON %s TO %[1]s", d.Spec.Definer, strings.Join(tables, " and on "))
 	}
-	var n sql.NullInt64
-	return int(n.Int64), s.one(ctx, "SELECT @bc_seen", nil, &n)
+	if err != nil {
+		return d.Spec.DefinerError("%s", s.workError(err, d, d.Spec.Definer))
+	}
+	return nil
 }
 
 // workError explains which right is missing for triggers, procedures and events to work.
@@ -132,6 +140,8 @@ func (s *Session) workError(err error, d *triggers.Design, account string) error
 		}
 	} else if e.Number == errAccessDB && d.Spec.Query != "" {
 		right = "CREATE TEMPORARY TABLES"
+	} else if e.Number == errDenyProc {
+		right = "EXECUTE"
 	}
 	return fmt.Errorf("the triggers and procedures of %s could not work: %w: GRANT %s ON %s TO %s", d.Spec.Name, err, right, on, account)
 }
@@ -141,22 +151,7 @@ func (s *Session) mayFire(ctx context.Context, d *triggers.Design) error {
 	if d.Spec.Definer == "" {
 		return nil
 	}
-	var tables []string
-	want := 0
-	for _, o := range d.Objects {
-		if o.Kind != triggers.KindTrigger {
-			continue
-		}
-		want++
-		if on := schema.QuoteName(o.On.Schema) + "." + schema.QuoteName(o.On.Table); !slices.Contains(tables, on) {
-			tables = append(tables, on)
-		}
-	}
-	seen, err := s.askDefiner(ctx, d)
-	if err == nil && seen < want {
-		err = d.Spec.DefinerError("%s has not the right TRIGGER, and every write would fail: GRANT TRIGGER ON %s TO %[1]s", d.Spec.Definer, strings.Join(tables, " and "))
-	}
-	return err
+	return s.askDefiner(ctx, d, true)
 }
 
 // hidden wants the account to see all objects of the spec: of what it may not see, information_schema shows nothing, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/binlogcache/binlogcache/internal/testmysql"
 	"github.com/binlogcache/binlogcache/triggers"
@@ -42,7 +45,7 @@ func statement(r *rand.Rand) string {
 			null(fmt.Sprintf("'k%d'", n(4))), null(fmt.Sprintf("%d.50", n(90))), n(3), text(), 1+n(28), null(`'{"a": [1, "b"]}'`), null("x'00ff'"))
 	}
 	const items = "app.items (shop, no, owner_id, editor_id, kind, price, qty, title, born, meta, raw, noise)"
-	switch n(34) {
+	switch n(36) {
 	case 0, 1:
 		return fmt.Sprintf("INSERT INTO app.users (id, uname, email, status, plan_id) VALUES (%d, %s, %s, %s, %s), (%d, 'x', NULL, 'active', 1)", 1+n(20), text(), null(text()),
 			[]string{"'active'", "'Active'", "'gone'"}[n(3)], null(strconv.Itoa(n(4))), 1+n(20))
@@ -109,12 +112,34 @@ func statement(r *rand.Rand) string {
 		return fmt.Sprintf("DELETE FROM app.kinds WHERE code = 'k%d'", n(4))
 	case 32:
 		return fmt.Sprintf("INSERT INTO app.payments (shop, day, amount, units, void) VALUES (%d, '2024-01-%02d', %s, %d, %d), (1, '2024-01-01', 1, 1, 0)", n(3), 1+n(3), null(fmt.Sprintf("%d.25", n(50))), n(9), n(2))
+	case 33:
+		return fmt.Sprintf("LOAD DATA LOCAL INFILE 'Reader::triggers_users' %s INTO TABLE app.users (id, uname, plan_id)", []string{"REPLACE", "IGNORE"}[n(2)])
+	case 34:
+		return fmt.Sprintf("LOAD DATA LOCAL INFILE 'Reader::triggers_items' %s INTO TABLE app.items (shop, no, owner_id, kind, qty, title)", []string{"REPLACE", "IGNORE"}[n(2)])
 	}
 	return []string{
 		fmt.Sprintf("UPDATE app.payments SET shop = %d, void = 1 - void, amount = amount + 1 WHERE id %% 7 = %d LIMIT 5", n(3), n(7)),
 		fmt.Sprintf("DELETE FROM app.payments WHERE id %% 11 = %d", n(11)),
 		fmt.Sprintf("INSERT INTO app.scores (game_id, user_id, points) VALUES (%d, %d, %d)", n(3), n(20), n(100)),
 	}[n(3)]
+}
+
+// loads registers what LOAD DATA reads: a few rows, others each time.
+func loads() {
+	mysql.RegisterReaderHandler("triggers_users", func() io.Reader {
+		var b strings.Builder
+		for range 3 {
+			fmt.Fprintf(&b, "%d\tl%d\t%d\n", 1+rand.IntN(20), rand.IntN(3), rand.IntN(4))
+		}
+		return strings.NewReader(b.String())
+	})
+	mysql.RegisterReaderHandler("triggers_items", func() io.Reader {
+		var b strings.Builder
+		for range 3 {
+			fmt.Fprintf(&b, "%d\t%d\t%s\t%s\t%d\tl|%d\n", rand.IntN(4), rand.IntN(8), []string{"\\N", "1", "2"}[rand.IntN(3)], []string{"\\N", "k1"}[rand.IntN(2)], rand.IntN(3), rand.IntN(9))
+		}
+		return strings.NewReader(b.String())
+	})
 }
 
 // expectedErrors end a random transaction without being a fault: locks, keys that are there, foreign keys, a lost race of
@@ -173,6 +198,8 @@ func writer(ctx context.Context, f *fixture, db *sql.DB, seed uint64) (done, fai
 func TestRandomWrites(t *testing.T) {
 	forServers(t, func(t *testing.T, server testmysql.Server) {
 		f := newFixture(t, server)
+		f.exec(t, "SET GLOBAL local_infile = ON")
+		loads()
 		db := server.DB(t)
 		ctx, cancel := context.WithTimeout(t.Context(), tortureTime())
 		var wg sync.WaitGroup
