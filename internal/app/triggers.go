@@ -82,7 +82,7 @@ func (r *triggersRun) generate() error {
 	var statements []string
 	switch r.Part {
 	case "uninstall":
-		statements = r.design.UninstallStatements(true)
+		statements = r.design.UninstallStatements(r.DropTable)
 	case "promote":
 		statements = r.design.PromoteStatements()
 	default:

@@ -33,7 +33,7 @@ type Triggers struct {
 	Register string
 	// Measure is whether install measures what a write costs.
 	Measure bool
-	// DropTable lets uninstall remove the cache table, too.
+	// DropTable lets uninstall, and the SQL that generate prints of it, remove the cache table, too.
 	DropTable bool
 	// Rows makes verify compare row by row at once; Repair mends what it finds.
 	Rows, Repair bool
@@ -51,7 +51,7 @@ var triggersOptions = map[string][]string{
 	"dry-run":    {TriggersInstall, TriggersUninstall},
 	"register":   {TriggersInstall},
 	"measure":    {TriggersInstall},
-	"drop-table": {TriggersUninstall},
+	"drop-table": {TriggersUninstall, TriggersGenerate},
 	"rows":       {TriggersVerify},
 	"repair":     {TriggersVerify},
 	"memcached":  {TriggersVerify},
@@ -92,7 +92,7 @@ func newTriggers() (Command, []*option) {
 			help: "install: map memcached keys to the cache table: row writes innodb_memcache.containers, yaml prints the entry for the configuration file.",
 		},
 		{name: "measure", metavar: "on|off", value: switchValue{&t.Measure}, help: "install: measure what the triggers add to a write, on a small copy of the source table."},
-		{name: "drop-table", value: switchValue{&t.DropTable}, help: "uninstall: remove the cache table, too."},
+		{name: "drop-table", value: switchValue{&t.DropTable}, help: "uninstall, and generate with --print uninstall: remove the cache table, too."},
 		{name: "rows", value: switchValue{&t.Rows}, help: "verify: compare row by row at once, without a look at sums first."},
 		{name: "repair", value: switchValue{&t.Repair}, help: "verify: mend what is wrong."},
 		{
@@ -114,6 +114,8 @@ func finishTriggers(cmd Command, given origins) error {
 		}
 	}
 	switch {
+	case t.DropTable && t.Action == TriggersGenerate && t.Part != "uninstall":
+		return fmt.Errorf("triggers: --drop-table belongs to --print uninstall, not to %s", t.Part)
 	case t.Spec == "":
 		return fmt.Errorf("triggers: --spec is missing: the YAML file that says what is cached")
 	case len(t.Sources) == 0:

@@ -38,6 +38,13 @@ func (s *Session) Fill(ctx context.Context, d *triggers.Design, progress func(do
 		if len(d.Spec.Group) > 0 {
 			done = chunks
 		}
+		if finished != 0 && !d.Spec.Tolerant && len(d.Spec.Group) == 0 {
+			// The last chunk was not full.
+			if err := s.one(ctx, "SELECT COUNT(*) FROM "+cacheTable(d), nil, &done); err != nil {
+				return err
+			}
+			total = done
+		}
 		if progress != nil {
 			progress(done, max(total, done))
 		}

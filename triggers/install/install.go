@@ -335,9 +335,6 @@ func (s *Session) Make(ctx context.Context, steps []Step) error {
 			}
 			return s.exec(ctx, create)
 		})
-		if code(err) == errNoSuper {
-			return errSuper
-		}
 		if err != nil {
 			return fmt.Errorf("%s: %w%s", what, err, s.remedy(ctx, err, &o))
 		}
