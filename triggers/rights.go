@@ -18,7 +18,7 @@ func (d *Design) RightsStatements() []string {
 	helper(d.cache(), "k")
 	switch {
 	case d.Spec.Query != "":
-		all = append(all, "CREATE TEMPORARY TABLE "+d.beside(ident(d.Spec.Cache.Table+"_new"))+" (k INT)")
+		all = append(all, "CREATE TEMPORARY TABLE "+d.beside(ident(d.Spec.Cache.Table+"_new"))+" (k INT NOT NULL PRIMARY KEY)")
 	case !d.grouped():
 		all = append(all, strings.TrimSuffix(d.upsertSelect(d.tableRef, "FALSE"), ";")) // with shared locks
 	}

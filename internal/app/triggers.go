@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/progress"
@@ -233,6 +234,16 @@ func (r *triggersRun) verify(ctx context.Context) error {
 	for _, e := range report.Examples {
 		r.say("   %s", e)
 	}
+	condition, err := r.session.Examine(ctx, r.design)
+	if err != nil {
+		return err
+	}
+	for _, a := range condition.Asleep {
+		r.say("note: %s", a)
+	}
+	if condition.Blind {
+		r.say("note: this account may see no trigger, procedure or event of %s: they were not looked at", r.design.Spec.Name)
+	}
 	wrong := report.Wrong()
 	if r.Repair && (wrong > 0 || report.Due > 0) {
 		bar, end := r.bar("repairing " + name.String())
@@ -254,6 +265,9 @@ func (r *triggersRun) verify(ctx context.Context) error {
 		r.say("the sources have changed since the event ran last; --repair runs it now")
 	case wrong > 0:
 		errs = append(errs, fmt.Errorf("%s: %d rows are wrong; --repair mends them", name, wrong))
+	}
+	if len(condition.Lost) > 0 {
+		errs = append(errs, fmt.Errorf("lost or changed, or not for this account to see: %s; triggers install mends that", strings.Join(condition.Lost, ", ")))
 	}
 	for _, p := range []struct {
 		name     string

@@ -65,7 +65,7 @@ func (s *Session) Measure(ctx context.Context, d *triggers.Design, rounds int) (
 		ctx := context.WithoutCancel(ctx)
 		err = errors.Join(err, s.dropProbe(ctx, scratch.Cache), s.exec(ctx, "DO RELEASE_LOCK(?)", probeLock(scratch.Cache)))
 	}()
-	if err := s.exec(ctx, "CREATE TABLE "+beside(probeMark)+" (one INT) ENGINE = InnoDB COMMENT = '"+probeComment+"'"); err != nil {
+	if err := s.exec(ctx, "CREATE TABLE "+beside(probeMark)+" (one INT NOT NULL PRIMARY KEY) ENGINE = InnoDB COMMENT = '"+probeComment+"'"); err != nil {
 		return c, err
 	}
 	catalog, err := s.Catalog(ctx, &triggers.Spec{Source: d.Spec.Source, Joins: d.Spec.Joins})

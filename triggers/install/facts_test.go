@@ -393,6 +393,9 @@ func TestEvents(t *testing.T) {
 			word = "SLAVE"
 		}
 		f.exec(t, "ALTER EVENT app.bc_"+spec.Name+"_purge DISABLE ON "+word)
+		if c, err := f.session.Examine(t.Context(), purge); err != nil || len(c.Lost) != 0 || c.Blind || len(c.Asleep) != 1 {
+			t.Errorf("a replica's events: %+v, %v", c, err)
+		}
 		for _, st := range purge.PromoteStatements() {
 			f.exec(t, st)
 		}
