@@ -178,7 +178,10 @@ var (
 	// momentCall ends with the call around a TIMESTAMP that makes a number of it; otherCall has one around something else.
 	momentCall = regexp.MustCompile(`(?i)(\bUNIX_TIMESTAMP\s*\(\s*((MIN|MAX)\s*\(\s*)?|\bCOUNT\s*\(\s*)$`)
 	unixCall   = regexp.MustCompile(`(?i)\bUNIX_TIMESTAMP\s*\(`)
-	nullTest   = regexp.MustCompile(`(?i)^\s+IS\s+(NOT\s+)?NULL\b`)
+	// dayCall ends with a call that makes a date of a TIME, by taking today's; dayCast begins a cast that does.
+	dayCall  = regexp.MustCompile(`(?i)\b(TIMESTAMP|DATE|YEAR|YEARWEEK|MONTH|QUARTER|WEEK|WEEKOFYEAR|WEEKDAY|DAY|DAYOFMONTH|DAYOFWEEK|DAYOFYEAR|TO_DAYS|TO_SECONDS|LAST_DAY|DATE_FORMAT|DATEDIFF|DATE_ADD|DATE_SUB|ADDDATE|SUBDATE)\s*\(\s*$`)
+	dayCast  = regexp.MustCompile(`(?i)^\s*(AS|,)\s*DATE(TIME)?\b`)
+	nullTest = regexp.MustCompile(`(?i)^\s+IS\s+(NOT\s+)?NULL\b`)
 )
 
 // checkMoments refuses expressions that read a TIMESTAMP as a date, or a date as a TIMESTAMP: the server does so by each
@@ -196,6 +199,9 @@ func (d *Design) checkMoments(e Expr) error {
 		if p.text == "" {
 			c, err := d.column(p.ref)
 			moment = err == nil && c.Kind == schema.KindTimestamp
+			if err == nil && c.Kind == schema.KindTime && (dayCall.MatchString(before) || dayCast.MatchString(after)) {
+				return fmt.Errorf("{%s} is %s: a date of it is today's, another one tomorrow; write TIME_FORMAT, HOUR or TIME_TO_SEC", p.ref, c.TypeText)
+			}
 			if moment && !momentCall.MatchString(before) && !nullTest.MatchString(after) {
 				return fmt.Errorf("{%s} is %s: its date depends on each session's time_zone; write UNIX_TIMESTAMP({%[1]s})", p.ref, c.TypeText)
 			}

@@ -21,7 +21,7 @@ var attackTables = []string{
 	"CREATE TABLE app.words (id INT NOT NULL PRIMARY KEY AUTO_INCREMENT, word VARCHAR(20) NOT NULL, bits VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '', " +
 		"pin INT(6) ZEROFILL NOT NULL DEFAULT 0, units INT UNSIGNED NOT NULL DEFAULT 0, huge BIGINT UNSIGNED NOT NULL DEFAULT 0, " +
 		"KEY word (word), KEY bits (bits), KEY pin (pin)) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_general_ci",
-	"CREATE TABLE app.moments (at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, id INT NOT NULL PRIMARY KEY, day DATETIME, big BIGINT, note TEXT, doc TEXT, UNIQUE KEY at (at)) ENGINE = InnoDB",
+	"CREATE TABLE app.moments (at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, id INT NOT NULL PRIMARY KEY, day DATETIME, hour TIME, big BIGINT, note TEXT, doc TEXT, UNIQUE KEY at (at)) ENGINE = InnoDB",
 	"CREATE TABLE app.west (code VARCHAR(200) CHARACTER SET latin1 NOT NULL PRIMARY KEY, short VARCHAR(60) CHARACTER SET latin1 NOT NULL, UNIQUE KEY short (short)) ENGINE = InnoDB",
 }
 
@@ -54,6 +54,8 @@ func TestHostileSpecs(t *testing.T) {
 			// The session's time zone.
 			{moments + "value: {sql: \"DATE({at})\"}\n", "s.yaml:4: {at} is timestamp"},
 			{moments + "value: {column: id}\nwhen: \"{at} > '2024-01-01'\"\n", "s.yaml:5: {at} is timestamp"},
+			{moments + "value: {sql: \"DATE_FORMAT({hour}, '%d %H')\"}\n", "s.yaml:4: {hour} is time: a date of it is today's"},
+			{moments + "value: {column: id}\nwhen: \"CAST({hour} AS DATETIME) > '2024-01-01'\"\n", "s.yaml:5: {hour} is time: a date of it is today's"},
 			{moments + "value: {sql: \"UNIX_TIMESTAMP({day})\"}\n", "s.yaml:4: UNIX_TIMESTAMP depends on each session's time_zone"},
 			{"name: x\nsource: app.moments\nkey: \"{at|sha2}\"\nvalue: {column: id}\n", "s.yaml:3: key: {at|sha2} is for"},
 			// Longer as UTF-8 than in the column.
@@ -72,6 +74,7 @@ func TestHostileSpecs(t *testing.T) {
 		}
 		for _, good := range []string{
 			moments + "value: {sql: \"CONCAT(UNIX_TIMESTAMP({at}), TIMESTAMPDIFF(SECOND, '1970-01-01', {day}))\"}\nwhen: \"{at} IS NOT NULL\"\n",
+			moments + "value: {sql: \"CONCAT(TIME_FORMAT({hour}, '%H'), TIME_TO_SEC({hour}), CAST({hour} AS CHAR))\"}\nwhen: \"{hour} > '12:00'\"\n",
 			"name: x\nsource: app.words\ngroup: [bits]\nkey: \"w:{bits|text}\"\nvalue: {sql: \"CONCAT({bits}, COUNT(*))\"}\nevery: 1 day\n",
 			"name: x\nsource: app.west\nkey: \"{short|text}\"\nvalue: {column: code}\n",
 		} {
