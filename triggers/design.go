@@ -73,7 +73,7 @@ func NewDesign(spec *Spec, catalog *Catalog) (*Design, error) {
 			return nil, err
 		}
 	}
-	for _, step := range []func() error{d.checkKey, d.value, d.totals, d.expiry} {
+	for _, step := range []func() error{d.checkKey, d.value, d.totals, d.expiry, d.checkVirtual} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -216,6 +216,24 @@ func (d *Design) checkMoments(e Expr) error {
 		}
 		if calls > 0 {
 			return errors.New("UNIX_TIMESTAMP depends on each session's time_zone for anything but a TIMESTAMP column: write UNIX_TIMESTAMP({column})")
+		}
+	}
+	return nil
+}
+
+// checkVirtual refuses virtual columns whose value depends on the session that reads them.
+func (d *Design) checkVirtual() error {
+	for _, r := range d.used() {
+		t, key := d.base, "source"
+		for i, j := range d.Spec.Joins {
+			if j.Alias == r.Alias {
+				t, key = d.joined[i], "joins"
+			}
+		}
+		for refusal := range strings.SplitSeq(t.Refusal, "; its ") {
+			if strings.HasPrefix(strings.TrimPrefix(refusal, "its "), fmt.Sprintf("virtual column %q depends ", r.Column)) {
+				return d.Spec.errorf(key, "%s: the %s", key, strings.TrimPrefix(refusal, "its "))
+			}
 		}
 	}
 	return nil

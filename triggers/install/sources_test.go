@@ -20,6 +20,7 @@ func TestSourcesThatCannotBe(t *testing.T) {
 			"CREATE TABLE app.b (id INT NOT NULL PRIMARY KEY, a INT, FOREIGN KEY (a) REFERENCES app.a (id) ON DELETE CASCADE) ENGINE = InnoDB",
 			"ALTER TABLE app.a ADD FOREIGN KEY (b) REFERENCES app.b (id) ON DELETE CASCADE",
 			"CREATE TABLE app.made (id INT NOT NULL PRIMARY KEY, plan INT, twice INT AS (plan * 2) VIRTUAL, four INT AS (twice * 2) VIRTUAL, FOREIGN KEY (plan) REFERENCES app.plans (id) ON DELETE SET NULL) ENGINE = InnoDB",
+			"CREATE TABLE app.zoned (id INT NOT NULL PRIMARY KEY, day DATETIME, name VARCHAR(20) AS (DAYNAME(day)) VIRTUAL, kept VARCHAR(20) AS (UPPER(DAYOFWEEK(day))) VIRTUAL) ENGINE = InnoDB",
 			"CREATE TABLE app.heap (id INT NOT NULL PRIMARY KEY) ENGINE = MEMORY",
 			"CREATE TABLE app.nokey (id INT) ENGINE = InnoDB",
 		)
@@ -37,6 +38,7 @@ func TestSourcesThatCannotBe(t *testing.T) {
 			{head + "a" + tail, "makes a circle of cascades"},
 			{head + "made\nkey: \"{id}\"\nvalue: {column: twice}\n", "lets the server change plan, of which the column twice is generated"},
 			{head + "made\nkey: \"{id}\"\nvalue: {column: id}\nwhen: \"{four} > 4\"\n", "of which the column four is generated"},
+			{head + "zoned\nkey: \"{id}\"\nvalue: {column: name}\n", "s.yaml:2: source: the virtual column \"name\" depends on the session by dayname(); make it STORED"},
 			{head + "heap" + tail, "s.yaml:2: source: the engine of app.heap is MEMORY"},
 			{head + "nokey" + tail, "can be NULL"},
 		} {
@@ -52,6 +54,7 @@ func TestSourcesThatCannotBe(t *testing.T) {
 		// Where the spec does not use what a key to the table itself changes, nothing is refused.
 		f.parseDesign(t, head+"nulls"+tail)
 		f.parseDesign(t, head+"made"+tail)
+		f.parseDesign(t, head+"zoned\nkey: \"{id}\"\nvalue: {column: kept}\n")
 	})
 }
 
