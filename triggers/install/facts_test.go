@@ -166,6 +166,44 @@ func TestCascades(t *testing.T) {
 	})
 }
 
+// TestRecountWhileFilling: the event that counts anew takes the position of filling away, at any moment.
+func TestRecountWhileFilling(t *testing.T) {
+	forServers(t, func(t *testing.T, server testmysql.Server) {
+		f := newFixture(t, server)
+		f.exec(t, "INSERT INTO app.payments (shop, day, amount, units) VALUES (1, '2024-01-01', 5, 1), (2, '2024-01-02', 7.5, 1)")
+		d := f.design(t, "../testdata/revenue.yaml")
+		f.install(t, d)
+		stop, stopped := make(chan struct{}), make(chan error, 1)
+		recount := f.open(t)
+		go func() {
+			for {
+				select {
+				case <-stop:
+					stopped <- nil
+					return
+				default:
+				}
+				if err := recount.exec(context.WithoutCancel(t.Context()), "DELETE FROM "+d.FillTable()); err != nil && code(err) != errDeadlock {
+					stopped <- err
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		for range 100 {
+			if err := f.session.Fill(t.Context(), d, nil); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		close(stop)
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		f.check(t, d)
+	})
+}
+
 // TestTruncate: no trigger sees it; verifying does, and repairing mends it.
 func TestTruncate(t *testing.T) {
 	forServers(t, func(t *testing.T, server testmysql.Server) {

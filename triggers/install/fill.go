@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/binlogcache/binlogcache/triggers"
@@ -31,7 +32,9 @@ func (s *Session) Fill(ctx context.Context, d *triggers.Design, progress func(do
 		}
 		var finished int
 		var chunks int64
-		if err := s.one(ctx, "SELECT finished, steps FROM "+d.FillTable()+" WHERE one = 1", nil, &finished, &chunks); err != nil {
+		// No row: the event that counts anew has begun at this moment.
+		err = s.one(ctx, "SELECT finished, steps FROM "+d.FillTable()+" WHERE one = 1", nil, &finished, &chunks)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		done := chunks * fillChunk
