@@ -216,8 +216,27 @@ func (t *u64Tree) get(key []byte) (uint32, bool) {
 	return 0, false
 }
 
+// push puts a key behind all others if the last one went there too and there is room: so snapshots come.
+func (t *u64Tree) push(k uint64, id uint32) bool {
+	if t.lastLeaf == noPage {
+		return false
+	}
+	p := t.at(t.lastLeaf)
+	n := p.n()
+	if t.lastPos != n-1 || n == u64PageCap || p.next() != noPage || p.key(n-1) >= k {
+		return false
+	}
+	p.insert(n, k, id)
+	t.lastPos = n
+	t.count++
+	return true
+}
+
 func (t *u64Tree) put(key []byte, id uint32) (uint32, bool) {
 	k := u64Key(key)
+	if t.push(k, id) {
+		return 0, false
+	}
 	var path [treeMaxDepth]treeStep
 	page, pos := t.locate(k, &path)
 	p := t.at(page)

@@ -130,8 +130,46 @@ func (t *Table) Read(fn func(rows []rowcodec.Row) error) error {
 	return readRows(bufio.NewReaderSize(f, 1<<20), size, t, fn)
 }
 
-// readRows is Read on a stream of that size.
+// piece is a block that has been read, with its rows.
+type piece struct {
+	payload []byte
+	rows    []rowcodec.Row // they alias payload
+}
+
+// errStopped ends the reading of pieces that nobody wants any more.
+var errStopped = errors.New("stopped")
+
+// readRows is Read on a stream of that size. One piece is read and checked while fn has another.
 func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) error) error {
+	free, full, stop := make(chan *piece, 2), make(chan *piece), make(chan struct{})
+	free <- new(piece)
+	free <- new(piece)
+	var readErr error
+	go func() {
+		defer close(full)
+		readErr = t.readPieces(r, size, free, func(p *piece) error {
+			select {
+			case full <- p:
+				return nil
+			case <-stop:
+				return errStopped
+			}
+		})
+	}()
+	for p := range full {
+		if err := fn(p.rows); err != nil {
+			close(stop)
+			for range full { // until the goroutine has ended
+			}
+			return err
+		}
+		free <- p
+	}
+	return readErr
+}
+
+// readPieces reads all pieces, each into one of free, and gives them away.
+func (t *Table) readPieces(r io.Reader, size int64, free <-chan *piece, give func(*piece) error) error {
 	damaged := func(format string, args ...any) error {
 		return fmt.Errorf("%w: rows of %s: %s", ErrDamaged, t.Def.FullName(), fmt.Sprintf(format, args...))
 	}
@@ -143,10 +181,8 @@ func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) er
 	if string(head) != string(want) {
 		return damaged("the file belongs to another image")
 	}
-	var payload []byte
-	var rows []rowcodec.Row
 	var total uint64
-	for {
+	for p := <-free; ; p = <-free {
 		var head [headBytes]byte
 		if _, err := io.ReadFull(r, head[:]); err != nil {
 			return damaged("the end is missing: %v", err)
@@ -155,10 +191,10 @@ func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) er
 		if int64(n) > size || n > mostBlock {
 			return damaged("a block of %d bytes", n)
 		}
-		if cap(payload) < int(n) {
-			payload = make([]byte, n)
+		if cap(p.payload) < int(n) {
+			p.payload = make([]byte, n)
 		}
-		payload = payload[:n]
+		payload := p.payload[:n]
 		if _, err := io.ReadFull(r, payload); err != nil {
 			return damaged("the end is missing: %v", err)
 		}
@@ -172,14 +208,14 @@ func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) er
 			return nil
 		}
 		var err error
-		if rows, err = splitRows(rows[:0], payload, len(t.Def.Columns)); err != nil {
+		if p.rows, err = splitRows(p.rows[:0], payload, len(t.Def.Columns)); err != nil {
 			return damaged("%v", err)
 		}
-		if len(rows) != int(count) {
-			return damaged("%d rows in a block where %d should be", len(rows), count)
+		if len(p.rows) != int(count) {
+			return damaged("%d rows in a block where %d should be", len(p.rows), count)
 		}
 		total += uint64(count)
-		if err := fn(rows); err != nil {
+		if err := give(p); err != nil {
 			return err
 		}
 	}
