@@ -404,7 +404,7 @@ func (z *zipf) draw(rnd *rand.Rand) int {
 // of the same memory does, with memcached's 208 bytes for an item of 30 + 100 bytes.
 func TestItemsHitRatio(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a ratio is the same in the long form")
+		t.Skip("seconds of arithmetic; the long form has it")
 	}
 	const limit, footprint, requests = 2 << 20, 208, 250_000
 	for _, trace := range []struct {

@@ -137,24 +137,18 @@ func (e *LogEvent) Read(b []byte) (int, error) {
 		b = b[:e.left]
 	}
 	w := e.w
-	n := copy(b, w.buf[w.r:w.w])
-	w.r += n
-	if n == 0 && len(b) > 0 {
-		if len(b) >= readBuffer {
-			got, err := w.read(b)
-			if err != nil {
-				return 0, err
-			}
-			n = got
-		} else {
-			got, err := w.read(w.buf)
-			if err != nil {
-				return 0, err
-			}
-			n = copy(b, w.buf[:got])
-			w.r, w.w = n, got
+	if w.r == w.w && len(b) >= readBuffer {
+		n, err := w.read(b)
+		e.left -= n
+		return n, err
+	}
+	if len(b) > 0 {
+		if err := w.fill(1); err != nil {
+			return 0, err
 		}
 	}
+	n := copy(b, w.buf[w.r:w.w])
+	w.r += n
 	e.left -= n
 	return n, nil
 }
@@ -171,12 +165,8 @@ func (e *LogEvent) Skip() error {
 				return err
 			}
 		}
-		if w.r == w.w {
-			n, err := w.read(w.buf)
-			if err != nil {
-				return err
-			}
-			w.r, w.w = 0, n
+		if err := w.fill(1); err != nil {
+			return err
 		}
 		n := min(e.left, w.w-w.r)
 		w.r += n

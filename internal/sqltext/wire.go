@@ -106,6 +106,9 @@ func (w *wire) read(b []byte) (int, error) {
 
 // fill makes buf hold n bytes from r on; n is at most readBuffer.
 func (w *wire) fill(n int) error {
+	if w.r == w.w {
+		w.r, w.w = 0, 0
+	}
 	if w.r+n > len(w.buf) {
 		w.w = copy(w.buf, w.buf[w.r:w.w])
 		w.r = 0
@@ -122,9 +125,6 @@ func (w *wire) fill(n int) error {
 
 // frame reads the head of a frame and returns its length.
 func (w *wire) frame() (int, error) {
-	if w.r == w.w {
-		w.r, w.w = 0, 0
-	}
 	if err := w.fill(4); err != nil {
 		return 0, err
 	}
