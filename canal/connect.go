@@ -76,6 +76,8 @@ func streamFailure(ctx context.Context, err error) error {
 	case errors.Is(err, errAnonymous):
 		p := Problem{Fatal: true, Text: errAnonymous.Error()}
 		return &failure{reason: ReasonSettings, err: p, mend: []Problem{p}}
+	case errors.Is(err, errFault):
+		return &failure{reason: ReasonBug, err: err, anew: true}
 	case errors.Is(err, sqltext.ErrSilent):
 		return &failure{reason: ReasonSilent, err: err}
 	}

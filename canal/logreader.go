@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -160,6 +161,19 @@ func (r *logReader) run(ctx context.Context) error {
 	return r.conn.ReadLog(ctx, r.command, r.arg, patience, r.event)
 }
 
+// errFault is a panic of what takes events. What it has left half done is not known.
+var errFault = errors.New("a fault of the program")
+
+// handle gives an event to the handler. A panic there ends the stream, and not the process.
+func (r *logReader) handle(ev *replication.BinlogEvent) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", errFault, p, debug.Stack())
+		}
+	}()
+	return r.handler.HandleEvent(ev)
+}
+
 // event takes one event.
 func (r *logReader) event(e *sqltext.LogEvent) error {
 	head := r.head[:]
@@ -201,7 +215,7 @@ func (r *logReader) event(e *sqltext.LogEvent) error {
 	if d, ok := ev.Event.(*replication.FormatDescriptionEvent); ok {
 		r.sums = d.ChecksumAlgorithm == replication.BINLOG_CHECKSUM_ALG_CRC32
 	}
-	err = r.handler.HandleEvent(ev)
+	err = r.handle(ev)
 	if cap(r.buf) > keptEvent {
 		r.buf = nil
 	}

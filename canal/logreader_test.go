@@ -88,6 +88,27 @@ func TestRowsBeyondALimit(t *testing.T) {
 	})
 }
 
+// A panic of what takes the events ends the stream, and neither the process nor the following; tables are loaded anew.
+func TestPanicInHandler(t *testing.T) {
+	flavors(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		r.start(nil, nil)
+		r.same("w")
+		once := true
+		r.sink.mu.Lock()
+		r.sink.onChanges = func(*memTable, []rowcodec.Change) {
+			if once {
+				once = false
+				panic("a fault")
+			}
+		}
+		r.sink.mu.Unlock()
+		r.exec("INSERT INTO w VALUES (2, 2, '')")
+		r.eventually("the end of the stream", func() bool { return r.f.Status().Reconnects[ReasonBug] == 1 })
+		r.same("w")
+	})
+}
+
 // Events that claim more than there is end with an error, and with no more memory than what came.
 func TestAppendEvent(t *testing.T) {
 	whole := bytes.Repeat([]byte{7}, 3*eventPiece+5)
