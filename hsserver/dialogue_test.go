@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -159,7 +160,9 @@ func newFixture(t *testing.T, s testmysql.Server, secret map[string]string) *fix
 	t.Cleanup(f.conn.Close)
 	db := dbreader.New(source, dbreader.Config{})
 	t.Cleanup(db.Close)
-	f.writer = writeback.New(source, writeback.Config{LockWait: time.Second})
+	// The answers have only the servers' numbers; their texts are in the log.
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	f.writer = writeback.New(source, writeback.Config{LockWait: time.Second, Logger: log})
 	t.Cleanup(f.writer.Close)
 	for _, w := range []where{byDatabase, byMemory} {
 		cfg, engine := router.Config{Database: db}, netserver.EngineGoroutine
