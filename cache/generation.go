@@ -34,6 +34,7 @@ type body struct {
 	queue     []mark
 	queueDone int
 	markBytes int64
+	check     loadCheck
 
 	rowBytes, keyBytes atomic.Int64 // as counted in the table and the store
 
@@ -72,8 +73,8 @@ func (g *Generation) enter(what string) error {
 // version is the transaction's. The rows are copied.
 //
 // When the table is live each change must follow from what is cached: a before-image that is not the cached row byte for
-// byte, or an insert of a key that is there, gives ErrGap. While the table is loading what the changes say is taken.
-// After any error the table is suspended, before a reader can see it, and the Generation stale.
+// byte, or an insert of a key that is there, gives ErrGap. While it is loading that holds for rows that are there, and
+// what the changes say of others must agree with the rows to come; after Restored what they say is taken. After any error the table is suspended, before a reader can see it, and the Generation stale.
 func (g *Generation) Apply(changes []rowcodec.Change, version uint64) error {
 	if err := g.enter("apply to"); err != nil {
 		return err
@@ -146,28 +147,27 @@ func (g *Generation) insert(row rowcodec.Row, version uint64, live bool) error {
 		return err
 	}
 	old, replaced := g.key.put(g.after, id)
-	if !replaced {
-		g.addToIndexes(id, row)
-		return nil
-	}
-	if live {
+	switch {
+	case live && replaced, replaced && !g.restored:
 		return fmt.Errorf("%w: insert of a row that is there", ErrGap)
+	case replaced:
+		g.log.remove(old)
+		return nil
+	case !live && !g.restored:
+		g.check.note(g.after, nil, false, version)
 	}
-	g.log.remove(old)
+	g.addToIndexes(id, row)
 	return nil
 }
 
 // remove drops the row under the key g.before.
 func (g *Generation) remove(before rowcodec.Row, version uint64, live bool) error {
 	id, ok := g.key.del(g.before)
+	row, err := g.follows(g.before, id, ok, before, version, live)
+	if err != nil {
+		return err
+	}
 	if live {
-		if !ok {
-			return fmt.Errorf("%w: change of a row that is not there", ErrGap)
-		}
-		row, _ := g.log.get(id)
-		if !bytes.Equal(row, before) {
-			return fmt.Errorf("%w: before-image differs from the row", ErrGap)
-		}
 		g.dropFromIndexes(id, row)
 	}
 	if !live || g.audited {
@@ -182,19 +182,42 @@ func (g *Generation) remove(before rowcodec.Row, version uint64, live bool) erro
 // update replaces the row under the key g.after, which is g.before as well.
 func (g *Generation) update(c *rowcodec.Change, version uint64, live bool) error {
 	id, ok := g.key.get(g.after)
+	row, err := g.follows(g.after, id, ok, c.Before, version, live)
 	switch {
-	case live && !ok:
-		return fmt.Errorf("%w: change of a row that is not there", ErrGap)
-	case !ok:
-		return g.insert(c.After, version, live)
+	case err != nil:
+		return err
 	case live:
-		row, _ := g.log.get(id)
-		if !bytes.Equal(row, c.Before) {
-			return fmt.Errorf("%w: before-image differs from the row", ErrGap)
-		}
 		g.moveInIndexes(id, row, c.After)
+	case !ok:
+		if id, err = g.log.add(c.After, version, g.origin); err == nil {
+			g.key.put(g.after, id)
+		}
+		return err
 	}
 	return g.log.set(id, c.After, version, g.origin)
+}
+
+// follows checks that the change of a row follows from the one with that id, if there is one, and returns it. While the
+// table is loading it remembers what the log says.
+func (g *Generation) follows(key []byte, id uint32, there bool, before rowcodec.Row, version uint64, live bool) (rowcodec.Row, error) {
+	if !live && g.restored {
+		return nil, nil
+	}
+	if !there {
+		if live || g.check.isPassed(key) || g.marks[string(key)] != 0 {
+			return nil, fmt.Errorf("%w: change of a row that is not there", ErrGap)
+		}
+		g.check.note(key, before, false, version)
+		return nil, nil
+	}
+	row, _ := g.log.get(id)
+	if !bytes.Equal(row, before) {
+		return nil, fmt.Errorf("%w: before-image differs from the row", ErrGap)
+	}
+	if !live {
+		g.check.note(key, before, g.log.origin(id) == OriginSnapshot, version)
+	}
+	return row, nil
 }
 
 // mark notes that the key g.before was deleted at version.
@@ -205,11 +228,12 @@ func (g *Generation) mark(version uint64) {
 	g.markBytes += markOverhead + int64(len(key))
 }
 
-// Install puts rows of a snapshot into the table, which must be loading. version is what they get; low is the version up
-// to which the snapshot is known to contain all changes: a row whose key Apply has put or deleted with a higher version
-// is left out, since what Apply said is newer. The rows are copied. After an error the table is suspended and the
+// Install puts rows of a snapshot into the table, which must be loading. The snapshot is known to contain all changes up to
+// the version low, which the rows get, and none beyond high, which must have come to Apply: a row whose key Apply has put
+// or deleted with a higher version than low is left out, since what Apply said is newer. A row that is none that the log
+// knows of that time gives ErrGap. The rows are copied. After an error the table is suspended and the
 // Generation stale.
-func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
+func (g *Generation) Install(rows []rowcodec.Row, low, high uint64) error {
 	if err := g.enter("install into"); err != nil {
 		return err
 	}
@@ -235,10 +259,15 @@ func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
 		if g.after, err = g.keyEnc.AppendRow(g.after[:0], row); err != nil {
 			return fail(fmt.Errorf("key of a row: %w", err))
 		}
+		if len(g.check.pasts) > 0 {
+			if err := g.checkRead(row, low, high); err != nil {
+				return fail(err)
+			}
+		}
 		if len(g.marks) > 0 && g.marks[string(g.after)] > low {
 			continue
 		}
-		id, err := g.log.add(row, version, g.origin)
+		id, err := g.log.add(row, low, g.origin)
 		if err != nil {
 			return fail(err)
 		}
@@ -252,6 +281,9 @@ func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
 			g.log.remove(old)
 		}
 	}
+	if len(rows) > 0 {
+		g.check.last = append(g.check.last[:0], g.after...)
+	}
 	return g.settle()
 }
 
@@ -263,15 +295,21 @@ func (g *Generation) Restored() {
 	}
 	defer g.table.unlock()
 	g.restored = true
+	g.check.forget() // what came before this call is no matter either
 }
 
-// PurgeMarks tells that no Install with a lower low than this one will come: what is remembered of deletions up to that
-// version is forgotten. On a stale Generation it does nothing.
+// PurgeMarks tells that no Compare with a lower version than this one will come: what an audit remembers of deletions up
+// to that version is forgotten. On a stale Generation it does nothing.
 func (g *Generation) PurgeMarks(low uint64) {
 	if g.enter("purge marks of") != nil {
 		return
 	}
 	defer g.table.unlock()
+	g.purgeMarks(low)
+}
+
+// purgeMarks forgets the deletions up to a version.
+func (g *Generation) purgeMarks(low uint64) {
 	for g.queueDone < len(g.queue) && g.queue[g.queueDone].version <= low {
 		m := g.queue[g.queueDone]
 		if g.marks[m.key] == m.version {
@@ -318,6 +356,12 @@ func (g *Generation) live() (large []*secondary, err error) {
 	if t.State() == StateLive {
 		return nil, nil
 	}
+	if err := g.checkUnread(g.check.low, g.check.high, true); err != nil {
+		err = fmt.Errorf("live %s: %w", t.fullName, err)
+		t.move(StateSuspended, err.Error())
+		return nil, err
+	}
+	g.check = loadCheck{}
 	g.dropMarks()
 	large = g.buildWanted()
 	if err := g.settle(); err != nil {
@@ -341,7 +385,7 @@ func (g *Generation) Progress(done, total uint64) {
 // countMemory notes what the generation takes.
 func (g *Generation) countMemory() {
 	t := g.table
-	t.count(&g.rowBytes, g.log.bytes()+g.markBytes, &t.rowBytes)
+	t.count(&g.rowBytes, g.log.bytes()+g.markBytes+g.check.size, &t.rowBytes)
 	t.count(&g.keyBytes, g.key.bytes(), &t.indexBytes)
 	for _, ix := range g.indexes {
 		if ix != nil {

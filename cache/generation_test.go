@@ -2,131 +2,305 @@ package cache
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
-// TestLoadBesideWrites plays a database that goes on changing while its table is loaded in chunks, with the follower
-// behind it by any distance and several chunks in flight, and compares the table at the end.
-func TestLoadBesideWrites(t *testing.T) {
-	runs := uint64(150)
+// loadGame plays a database that goes on changing while its table is loaded, with the follower behind it by any distance:
+// in pieces by the order of the key, of which one is read ahead, or in pieces in any order by one SELECT that may begin
+// anew.
+type loadGame struct {
+	*testing.T
+	r     *rand.Rand
+	def   *schema.Table
+	g     *Generation
+	table *Table
+	db    content
+
+	log     []loadTx // committed, not applied yet
+	commit  uint64
+	applied uint64
+}
+
+type loadTx struct {
+	changes []rowcodec.Change
+	version uint64
+}
+
+// loadPiece is what a SELECT has given of the ids in a range.
+type loadPiece struct {
+	from, to  int
+	low, high uint64
+	reached   uint64 // what was applied when high was
+	rows      []rowcodec.Row
+}
+
+func (l *loadGame) write() {
+	l.commit++
+	l.log = append(l.log, loadTx{randomTx(l.r, l.def, l.db, l.commit, 100), l.commit})
+}
+
+// apply lets the follower take a transaction. An error ends the game.
+func (l *loadGame) apply() error {
+	if len(l.log) == 0 {
+		return nil
+	}
+	tx := l.log[0]
+	l.applied, l.log = tx.version, l.log[1:]
+	return l.g.Apply(tx.changes, tx.version)
+}
+
+// meanwhile lets some time pass.
+func (l *loadGame) meanwhile(write func()) error {
+	for range l.r.IntN(4) {
+		if l.r.IntN(2) == 0 {
+			write()
+		} else if err := l.apply(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loadGame) read(p *loadPiece, db content) {
+	p.rows = nil
+	for id := p.from; id < p.to; id++ {
+		for _, row := range db {
+			if row.id == id {
+				p.rows = append(p.rows, row.row())
+			}
+		}
+	}
+	p.high = l.commit
+}
+
+func (l *loadGame) install(p *loadPiece) error {
+	for l.applied < p.high {
+		if err := l.apply(); err != nil {
+			return err
+		}
+	}
+	if p.reached == 0 {
+		p.reached = l.applied
+	}
+	if err := l.meanwhile(func() {}); err != nil {
+		return err
+	}
+	return l.g.Install(p.rows, p.low, p.reached)
+}
+
+func (l *loadGame) pieces() (pieces []*loadPiece) {
+	for from := -60; from < 260; from += 40 {
+		pieces = append(pieces, &loadPiece{from: from, to: from + 40})
+	}
+	return pieces
+}
+
+// ordered loads in pieces by the order of ids, which is that of the key.
+func (l *loadGame) ordered(write func()) error {
+	var ahead *loadPiece
+	for from, last := -1000, false; !last || ahead != nil; {
+		var p *loadPiece
+		if !last {
+			p = &loadPiece{from: from, to: 1000, low: l.applied}
+			if err := l.meanwhile(write); err != nil {
+				return err
+			}
+			l.read(p, l.db)
+			limit := 1 + l.r.IntN(12)
+			if last = len(p.rows) < limit; !last {
+				p.rows = p.rows[:limit]
+				id, _ := p.rows[limit-1].Value(0)
+				from, _ = strconv.Atoi(string(id))
+				from++
+			}
+		}
+		if ahead != nil {
+			for _, step := range []func() error{
+				func() error { return l.meanwhile(write) },
+				func() error { return l.install(ahead) },
+				func() error { return l.meanwhile(write) },
+				func() error { return l.g.PieceDone(ahead.low, ahead.reached) },
+				func() error { return l.meanwhile(write) },
+			} {
+				if err := step(); err != nil {
+					return err
+				}
+			}
+		}
+		ahead = p
+	}
+	return nil
+}
+
+// whole loads by one SELECT that is begun anew now and then.
+func (l *loadGame) whole(write func()) error {
+	for {
+		again := l.r.IntN(3) == 0
+		low, reached := l.applied, uint64(0)
+		if err := l.meanwhile(write); err != nil {
+			return err
+		}
+		seen, high := maps.Clone(l.db), l.commit
+		pieces := l.pieces()
+		l.r.Shuffle(len(pieces), func(i, j int) { pieces[i], pieces[j] = pieces[j], pieces[i] })
+		if again {
+			pieces = pieces[:l.r.IntN(len(pieces))]
+		}
+		for _, p := range pieces {
+			l.read(p, seen)
+			p.low, p.high, p.reached = low, high, reached
+			if err := l.install(p); err != nil {
+				return err
+			}
+			reached = p.reached
+			if err := l.meanwhile(write); err != nil {
+				return err
+			}
+		}
+		if !again {
+			return l.g.PieceDone(low, reached)
+		}
+	}
+}
+
+// play loads the table and lets the follower take all that was committed.
+func (l *loadGame) play(write func()) error {
+	load := l.whole
+	if len(l.def.Indexes[l.def.Key].Parts) == 1 && l.r.IntN(2) == 0 {
+		load = l.ordered
+	}
+	if err := load(write); err != nil {
+		return err
+	}
+	if l.r.IntN(2) == 0 {
+		for len(l.log) > 0 {
+			if err := l.apply(); err != nil {
+				return err
+			}
+		}
+	}
+	if out, _ := searchAll(l.T, l.table, &schema.Search{Def: l.def, Op: schema.OpGE}); out != nil {
+		l.Fatal("rows from a loading table")
+	}
+	if err := l.g.Live(); err != nil {
+		return err
+	}
+	for len(l.log) > 0 {
+		if err := l.apply(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadGames plays many games.
+func loadGames(t *testing.T, runs uint64, game func(l *loadGame)) {
 	if testing.Short() {
-		runs = 20
+		runs /= 8
 	}
 	for seed := range runs {
 		r := rand.New(rand.NewPCG(seed, 5))
-		def := testDef(seed%2 == 1)
 		store := New(Config{})
-		table := store.Add("app", "t", ModeFull)
-		db := content{}
+		l := &loadGame{T: t, r: r, def: testDef(seed%2 == 1), table: store.Add("app", "t", ModeFull), db: content{}, commit: 10, applied: 10}
 		for range 3 {
-			randomTx(r, def, db, 1, 100)
+			randomTx(r, l.def, l.db, 1, 100)
 		}
-		type tx struct {
-			changes []rowcodec.Change
-			version uint64
-		}
-		var log []tx // committed, not applied yet
-		commit := uint64(10)
-		applied := commit
-		g := mustLoad(t, table, def)
+		l.g = mustLoad(t, l.table, l.def)
 		if seed%3 == 0 {
-			table.EnsureIndex(1)
+			l.table.EnsureIndex(1)
 		}
+		game(l)
+		store.Close()
+	}
+}
 
-		type chunk struct {
-			from, to  int // ids
-			low, high uint64
-			rows      []rowcodec.Row
-			read      bool
-		}
-		var waiting []chunk
-		for from := -60; from < 260; from += 40 {
-			waiting = append(waiting, chunk{from: from, to: from + 40})
-		}
-		var flight []chunk
-		applyOne := func() {
-			if len(log) == 0 {
-				return
-			}
-			if err := g.Apply(log[0].changes, log[0].version); err != nil {
-				t.Fatal(err)
-			}
-			applied = log[0].version
-			log = log[1:]
-		}
-		for len(waiting)+len(flight) > 0 {
-			switch k := r.IntN(6); {
-			case k == 0:
-				commit++
-				log = append(log, tx{randomTx(r, def, db, commit, 100), commit})
-			case k == 1:
-				applyOne()
-			case k == 2 && len(waiting) > 0 && len(flight) < 3:
-				c := waiting[0]
-				waiting = waiting[1:]
-				c.low = applied
-				flight = append(flight, c)
-			case k == 3 && len(flight) > 0:
-				c := &flight[r.IntN(len(flight))]
-				c.rows, c.read, c.high = nil, true, commit
-				for _, row := range db {
-					if row.id >= c.from && row.id < c.to {
-						c.rows = append(c.rows, row.row())
-					}
-				}
-			case k == 4 && len(flight) > 0:
-				i := r.IntN(len(flight))
-				c := flight[i]
-				if !c.read {
-					continue
-				}
-				for applied < c.high {
-					applyOne()
-				}
-				version := []uint64{c.low, c.high}[r.IntN(2)]
-				if err := g.Install(c.rows, version, c.low); err != nil {
-					t.Fatal(err)
-				}
-				if r.IntN(4) == 0 {
-					flight[i].read = false // it is read and installed once more
-				} else {
-					flight = slices.Delete(flight, i, i+1)
-				}
-				low := applied
-				for _, c := range flight {
-					low = min(low, c.low)
-				}
-				g.PurgeMarks(low)
-				g.Progress(uint64(table.Len()), 100)
-			}
-		}
-		for len(log) > 0 {
-			applyOne()
-		}
-		if out, _ := searchAll(t, table, &schema.Search{Def: def, Op: schema.OpGE}); out != nil {
-			t.Fatal("rows from a loading table")
-		}
-		if err := g.Live(); err != nil {
+func TestLoadBesideWrites(t *testing.T) {
+	loadGames(t, 400, func(l *loadGame) {
+		if err := l.play(l.write); err != nil {
 			t.Fatal(err)
 		}
-		sameRows(t, table, def, db)
+		sameRows(t, l.table, l.def, l.db)
 		for range 30 {
-			commit++
-			if err := g.Apply(randomTx(r, def, db, commit, 100), commit); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
+			l.write()
+			if err := l.apply(); err != nil {
+				t.Fatal(err)
 			}
 		}
-		sameRows(t, table, def, db)
-		checkGeneration(t, table)
-		if s := table.Status(); s.SnapshotTotal != 100 || s.State != StateLive || s.Rows != len(db) {
+		sameRows(t, l.table, l.def, l.db)
+		checkGeneration(t, l.table)
+		if s := l.table.Status(); s.State != StateLive || s.Rows != len(l.db) {
 			t.Errorf("status %+v", s)
 		}
-		store.Close()
+	})
+}
+
+// TestUnloggedBesideLoad has two rows changed without the log, and then one of the two with it: unless both changes were
+// there to be read, the table must notice. A row that was put without the log is not deleted with it, then or later: that
+// can look as if the table had been read after both.
+func TestUnloggedBesideLoad(t *testing.T) {
+	var same, noticed int
+	loadGames(t, 800, func(l *loadGame) {
+		done := false
+		err := l.play(func() {
+			if done {
+				return
+			}
+			if l.write(); l.r.IntN(4) > 0 {
+				return
+			}
+			done = true
+			first, second := newTestRow(l.r), newTestRow(l.r)
+			for _, row := range l.db { // keys that are there, or new ones
+				if l.r.IntN(4) == 0 {
+					first.id, first.name = row.id, row.name
+				} else if l.r.IntN(4) == 0 {
+					second.id, second.name = row.id, row.name
+				}
+			}
+			if second.id < first.id {
+				first, second = second, first // the first is not read after the second
+			} else if second.id == first.id {
+				second.id++
+			}
+			_, known := l.db[keyOf(l.def, first)]
+			l.commit++
+			first.n, second.n = 1000, 2000 // other than ever
+			first.version, second.version = l.commit, l.commit
+			l.db[keyOf(l.def, second)] = second
+			l.db[keyOf(l.def, first)] = first
+			before := first.row()
+			first.n++
+			first.version = l.commit
+			change := rowcodec.Change{Before: before}
+			if !known || l.r.IntN(2) == 0 {
+				change.After = first.row()
+				l.db[keyOf(l.def, first)] = first
+			} else {
+				delete(l.db, keyOf(l.def, first))
+			}
+			l.log = append(l.log, loadTx{[]rowcodec.Change{change}, l.commit})
+		})
+		switch {
+		case errors.Is(err, ErrGap):
+			noticed++
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+		sameRows(t, l.table, l.def, l.db)
+		checkGeneration(t, l.table)
+		same++
+	})
+	t.Logf("%d noticed, %d read as they were", noticed, same)
+	if noticed == 0 || same == 0 {
+		t.Errorf("%d noticed, %d read as they were: the game plays no such case", noticed, same)
 	}
 }
 
@@ -159,7 +333,7 @@ func TestInstallMarks(t *testing.T) {
 		}
 		return []rowcodec.Change{c}
 	}
-	one, two, moved := row(1, 1), row(1, 2), row(2, 1)
+	one, two, moved, row3 := row(1, 1), row(1, 2), row(2, 1), row(3, 1)
 	tests := []struct {
 		name string
 		run  func(t *testing.T, g *Generation)
@@ -187,20 +361,20 @@ func TestInstallMarks(t *testing.T) {
 		}, []testRow{{1, 0, "x", 1, 8}}},
 		{"key change wins at both keys", func(t *testing.T, g *Generation) {
 			apply(t, g, 8, change(&one, &moved))
-			install(t, g, 5, 5, one, row(2, 9))
+			install(t, g, 5, 8, one)
 		}, []testRow{{2, 0, "x", 1, 8}}},
 		{"deleted and put again", func(t *testing.T, g *Generation) {
 			apply(t, g, 8, change(&one, nil))
 			apply(t, g, 9, change(nil, &two))
 			g.PurgeMarks(8)
-			install(t, g, 8, 8, one)
+			install(t, g, 8, 9, two)
 		}, []testRow{{1, 0, "x", 2, 9}}},
 		{"a later deletion outlives the purge of an earlier one", func(t *testing.T, g *Generation) {
 			apply(t, g, 8, change(&one, nil))
 			apply(t, g, 9, change(nil, &two))
 			apply(t, g, 10, change(&two, nil))
 			g.PurgeMarks(9)
-			install(t, g, 9, 9, one)
+			install(t, g, 9, 10, two)
 		}, nil},
 		{"purged", func(t *testing.T, g *Generation) {
 			apply(t, g, 8, change(&one, nil))
@@ -211,16 +385,15 @@ func TestInstallMarks(t *testing.T) {
 			install(t, g, 8, 8, one)
 		}, []testRow{{1, 0, "x", 1, 8}}},
 		{"same key twice in a chunk", func(t *testing.T, g *Generation) {
-			install(t, g, 9, 8, one, two)
+			install(t, g, 9, 9, two, one)
 		}, []testRow{{1, 0, "x", 1, 9}}},
-		{"insert while loading overwrites", func(t *testing.T, g *Generation) {
-			install(t, g, 9, 8, one)
-			apply(t, g, 9, change(nil, &two))
-		}, []testRow{{1, 0, "x", 2, 9}}},
-		{"before-image while loading is not compared", func(t *testing.T, g *Generation) {
-			install(t, g, 9, 8, two)
-			apply(t, g, 10, change(&one, &one))
-		}, []testRow{{1, 0, "x", 1, 10}}},
+		{"what came since is put over saved rows", func(t *testing.T, g *Generation) {
+			g.Restored()
+			install(t, g, 9, 9, two, row(2, 1))
+			apply(t, g, 10, change(nil, &one))
+			apply(t, g, 11, change(&moved, nil))
+			apply(t, g, 12, change(&row3, &row3))
+		}, []testRow{{1, 0, "x", 1, 10}, {3, 0, "x", 1, 12}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -241,13 +414,108 @@ func TestInstallMarks(t *testing.T) {
 	}
 }
 
-func install(t testing.TB, g *Generation, version, low uint64, rows ...testRow) {
+// TestLoadCheck plays what the log and the pieces say of rows, and wants all of it taken or the last step refused.
+func TestLoadCheck(t *testing.T) {
+	row := func(n int64) *testRow { return &testRow{id: 1, name: "x", n: n} }
+	change := func(version uint64, before, after *testRow) func(g *Generation) error {
+		var c rowcodec.Change
+		if before != nil {
+			c.Before = before.row()
+		}
+		if after != nil {
+			c.After = after.row()
+		}
+		return func(g *Generation) error { return g.Apply([]rowcodec.Change{c}, version) }
+	}
+	// piece ends with a row of id 5, or at the table's end.
+	piece := func(low, high uint64, rows ...*testRow) func(g *Generation) error {
+		return func(g *Generation) error {
+			var list []rowcodec.Row
+			for _, r := range append(rows, &testRow{id: 5}) {
+				list = append(list, r.row())
+			}
+			if err := g.Install(list, low, high); err != nil {
+				return err
+			}
+			return g.PieceDone(low, high)
+		}
+	}
+	empty := func(g *Generation) error { return g.PieceDone(20, 22) }
+	live := (*Generation).Live
+	flood := func(g *Generation) error {
+		for i := range mostPasts + 1 {
+			if err := g.Apply([]rowcodec.Change{{After: (&testRow{id: 1000 + i}).row()}}, uint64(30+i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	type steps = []func(g *Generation) error
+	tests := []struct {
+		name  string
+		steps steps
+		gap   bool // at the last step
+	}{
+		{"read before an update, installed after it", steps{change(21, row(1), row(2)), piece(20, 22, row(1)), live}, false},
+		{"read after it", steps{change(21, row(1), row(2)), piece(20, 22, row(2)), live}, false},
+		{"read between two", steps{change(21, row(1), row(2)), change(22, row(2), row(3)), piece(20, 22, row(2)), live}, false},
+		{"neither", steps{change(21, row(1), row(2)), piece(20, 22, row(3))}, true},
+		{"updated without having been read", steps{change(21, row(1), row(2)), piece(20, 22)}, true},
+		{"state of a change that the read can't have seen", steps{change(23, row(1), row(2)), piece(20, 22, row(2))}, true},
+		{"state before it", steps{change(23, row(1), row(2)), piece(20, 22, row(1)), live}, false},
+		{"insert", steps{change(21, nil, row(1)), piece(20, 22), live}, false},
+		{"insert, and read", steps{change(21, nil, row(1)), piece(20, 22, row(1)), live}, false},
+		{"insert, and read as something else", steps{change(21, nil, row(1)), piece(20, 22, row(2))}, true},
+		{"insert that must have been read", steps{change(19, nil, row(1)), piece(20, 22)}, true},
+		{"delete", steps{change(21, row(1), nil), piece(20, 22), live}, false},
+		{"delete, and read before it", steps{change(21, row(1), nil), piece(20, 22, row(1)), live}, false},
+		{"delete of another row than was read", steps{change(21, row(1), nil), piece(20, 22, row(2))}, true},
+		{"delete that the read can't have seen", steps{change(23, row(1), nil), piece(20, 22)}, true},
+		{"unlogged before the read", steps{change(19, row(1), row(2)), piece(20, 22, row(3)), live}, false},
+		{"update of an installed row", steps{piece(20, 22, row(1)), change(23, row(1), row(2)), live}, false},
+		{"update of another", steps{piece(20, 22, row(1)), change(23, row(2), row(3))}, true},
+		{"delete of another", steps{piece(20, 22, row(1)), change(23, row(2), nil)}, true},
+		{"insert over an installed row", steps{piece(20, 22, row(1)), change(23, nil, row(2))}, true},
+		{"update of one that was not in the piece", steps{piece(20, 22), change(23, row(1), row(2))}, true},
+		{"update beyond the last piece", steps{empty, change(23, row(1), row(2)), live}, true},
+		{"insert beyond the last piece", steps{empty, change(23, nil, row(1)), change(24, row(1), row(2)), live}, false},
+		{"chain that is broken", steps{change(21, row(1), row(2)), change(22, row(3), row(4))}, true},
+		{"update of one that the log has deleted", steps{change(21, row(1), nil), change(22, row(2), row(3))}, true},
+		{"too many changes to remember", steps{change(21, row(1), row(2)), flood, piece(20, 22, row(3)), live}, false},
+		{"and those after", steps{flood, change(40_000, row(1), row(2)), piece(39_000, 50_000, row(3))}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			store := New(Config{})
+			defer store.Close()
+			g := mustLoad(t, store.Add("app", "t", ModeFull), testDef(false))
+			for i, step := range tt.steps {
+				err := step(g)
+				if tt.gap && i == len(tt.steps)-1 {
+					if !errors.Is(err, ErrGap) {
+						t.Errorf("step %d: %v, want a gap", i, err)
+					}
+				} else if err != nil {
+					t.Fatalf("step %d: %v", i, err)
+				}
+			}
+			if tt.gap {
+				return
+			}
+			if c := &g.check; c.count != 0 || c.size != 0 || len(c.pasts) != 0 {
+				t.Errorf("%d changes and %d bytes are still remembered", c.count, c.size)
+			}
+		})
+	}
+}
+
+func install(t testing.TB, g *Generation, low, high uint64, rows ...testRow) {
 	t.Helper()
 	var list []rowcodec.Row
 	for _, r := range rows {
 		list = append(list, r.row())
 	}
-	if err := g.Install(list, version, low); err != nil {
+	if err := g.Install(list, low, high); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -320,11 +320,17 @@ func TestMarksAreCounted(t *testing.T) {
 	if n := store.Used() - empty; n < 1000*markOverhead {
 		t.Errorf("1000 marks count as %d bytes", n)
 	}
-	g.PurgeMarks(899)
+	pieceDone := func(low uint64) {
+		t.Helper()
+		if err := g.PieceDone(low, low); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pieceDone(899)
 	if len(g.marks) != 100 || len(g.queue)-g.queueDone != 100 {
 		t.Errorf("%d marks and %d in the queue after the purge", len(g.marks), len(g.queue)-g.queueDone)
 	}
-	g.PurgeMarks(5000)
+	pieceDone(5000)
 	if store.Used() != empty {
 		t.Errorf("%d bytes after the purge, %d at first", store.Used(), empty)
 	}

@@ -197,6 +197,7 @@ func (t *Table) newGeneration(def *schema.Table) (*Generation, error) {
 		key:     newTree(t.store.pool, enc.FixedWidth()),
 		indexes: make([]*secondary, len(def.Indexes)),
 		marks:   map[string]uint64{},
+		check:   newLoadCheck(),
 	}}, nil
 }
 

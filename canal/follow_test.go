@@ -51,6 +51,27 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// TestSurveyed looks at the status from the first moment on: as soon as it knows the source and says that all tables are
+// known, they are.
+func TestSurveyed(t *testing.T) {
+	flavors(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY)")
+		seen := make(chan string, 1)
+		r.start(nil, func(f *Follower) {
+			go func() {
+				for st := f.Status(); st.Flavor == "" || !st.Surveyed; st = f.Status() {
+				}
+				state, _ := r.sink.state(r.schema + ".a")
+				seen <- state
+			}()
+		})
+		if state := <-seen; state == "none" {
+			t.Error("all tables are said to be known, and one is not")
+		}
+		r.same("a")
+	})
+}
+
 // writers changes a table (id INT PRIMARY KEY, v INT, pad) until stopped, with keys in [0, n): inserts, updates, deletes
 // and moves of keys, alone and in transactions.
 func (r *rig) writers(count, n int, stop <-chan struct{}) *sync.WaitGroup {

@@ -399,6 +399,9 @@ func (f *Follower) adopt(ctx context.Context, cfg *sqltext.Config, src, was *sou
 			f.suspendChanged(t, reason)
 		}
 	}
+	if f.wildcards && (anew || resume != nil) {
+		f.wantList() // who sees the new source must see that its tables are not known yet
+	}
 	var from *sqltext.Config
 	f.state.set(func(s *state) {
 		from = s.led
@@ -456,7 +459,7 @@ func (f *Follower) restart(src *source) {
 	f.proved.Store(int64(src.asked)) // tables loaded from now on are not older
 	f.requestLoad(f.tables.all()...)
 	if f.wildcards {
-		f.requestList()
+		f.beginList()
 	}
 }
 

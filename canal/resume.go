@@ -132,7 +132,7 @@ func (f *Follower) restore(ctx context.Context, r *resumption, end coordinate) {
 		}
 	}
 	if f.wildcards {
-		f.requestList()
+		f.beginList()
 	}
 	slots := make(chan struct{}, f.cfg.Loads)
 	for i, a := range attempts {
@@ -196,7 +196,7 @@ func (a *attempt) fill(ctx context.Context, content SavedTable, high gtidSet, en
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := a.target.Install(rows, low, low); err != nil {
+		if err := a.target.Install(rows, low, math.MaxUint64); err != nil {
 			return err
 		}
 		a.done += uint64(len(rows))
@@ -206,7 +206,9 @@ func (a *attempt) fill(ctx context.Context, content SavedTable, high gtidSet, en
 	if err != nil {
 		return fmt.Errorf("saved rows: %w", a.judge(err))
 	}
-	a.target.PurgeMarks(math.MaxUint64) // nothing more will be installed
+	if err := a.target.PieceDone(math.MaxUint64, math.MaxUint64); err != nil { // nothing more will be installed
+		return err
+	}
 	if err := a.f.pos.waitSet(ctx, high); err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (m *memTarget) TooLarge() error {
 	return fmt.Errorf("%w: %s has a row of more than %d bytes", ErrRefused, m.t.name, m.s.mostRow)
 }
 
-func (m *memTarget) Install(rows []rowcodec.Row, version, low uint64) error {
+func (m *memTarget) Install(rows []rowcodec.Row, low, _ uint64) error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	t := m.t
@@ -191,16 +191,16 @@ func (m *memTarget) Install(rows []rowcodec.Row, version, low uint64) error {
 		if t.marks[key] > low {
 			continue
 		}
-		t.rows[key] = memRow{bytes.Clone(r), version}
+		t.rows[key] = memRow{bytes.Clone(r), low}
 	}
 	return nil
 }
 
-func (m *memTarget) PurgeMarks(low uint64) {
+func (m *memTarget) PieceDone(low, _ uint64) error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	if m.t.gen != m.gen {
-		return
+		return errMemStale
 	}
 	m.t.purged = max(m.t.purged, low)
 	for key, v := range m.t.marks {
@@ -208,6 +208,7 @@ func (m *memTarget) PurgeMarks(low uint64) {
 			delete(m.t.marks, key)
 		}
 	}
+	return nil
 }
 
 func (m *memTarget) Live() error {

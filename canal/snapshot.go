@@ -250,13 +250,14 @@ func (t *table) xaPending(attached uint64) (wait time.Duration, first uint64) {
 }
 
 // chunk is a piece of a table with the bracket in which it holds: a SELECT saw everything up to low, and nothing beyond
-// high.
+// high. reached is the version at which the stream had come there; 0 before.
 type chunk struct {
-	arena rowcodec.Arena
-	rows  []rowcodec.Row
-	low   mark
-	high  coordinate
-	last  bool // of the table
+	arena   rowcodec.Arena
+	rows    []rowcodec.Row
+	low     mark
+	high    coordinate
+	reached uint64
+	last    bool // of the table
 }
 
 func (ch *chunk) reset() {
@@ -272,8 +273,7 @@ func (a *attempt) copyChunks(ctx context.Context) error {
 		if err := a.install(ctx, ch); err != nil {
 			return err
 		}
-		a.target.PurgeMarks(ch.low.version) // the lows of later chunks are not lower
-		return nil
+		return a.target.PieceDone(ch.low.version, ch.reached) // the lows of later chunks are not lower
 	})
 }
 
@@ -307,8 +307,11 @@ func (a *attempt) install(ctx context.Context, ch *chunk) error {
 	if err := a.f.pos.waitPlace(ctx, ch.high); err != nil {
 		return err
 	}
+	if ch.reached == 0 {
+		ch.reached = a.f.pos.mark().version
+	}
 	if len(ch.rows) > 0 {
-		if err := a.target.Install(ch.rows, ch.low.version, ch.low.version); err != nil {
+		if err := a.target.Install(ch.rows, ch.low.version, ch.reached); err != nil {
 			return err
 		}
 	}
@@ -344,6 +347,7 @@ func (a *attempt) readChunks(ctx context.Context, reader *chunkReader, free <-ch
 		if err == nil {
 			// By itself: a connection that was lost since must not have the next piece read in this one's place.
 			ch.high, err = a.f.endOfLog(ctx)
+			ch.reached = 0
 		}
 		if err != nil {
 			return err
@@ -367,7 +371,7 @@ func (a *attempt) copyWhole(ctx context.Context) error {
 		// A lost connection starts it all over: rows that are there already are put again.
 		a.done = 0
 		ch.reset()
-		ch.high = coordinate{}
+		ch.high, ch.reached = coordinate{}, 0
 		if ch.low, err = a.low(ctx, c); err != nil {
 			return err
 		}
@@ -394,8 +398,7 @@ func (a *attempt) copyWhole(ctx context.Context) error {
 	if err := a.install(ctx, ch); err != nil {
 		return err
 	}
-	a.target.PurgeMarks(ch.low.version)
-	return nil
+	return a.target.PieceDone(ch.low.version, ch.reached)
 }
 
 // chunkReader makes the SELECTs of one table and takes their rows.

@@ -97,7 +97,6 @@ func (f *Follower) Status() Status {
 		Loads:        f.counts.loads.Load(),
 		LoadFailures: f.counts.loadFailures.Load(),
 		LoadsCutOff:  f.counts.loadsCutOff.Load(),
-		Surveyed:     f.listsDone.Load() >= f.listsWanted.Load(),
 	}
 	for _, c := range f.candidates.all { // written by New only
 		st.Candidates = append(st.Candidates, c.Address)
@@ -118,6 +117,9 @@ func (f *Follower) Status() Status {
 			}
 		}
 	})
+	// After the source was read: adopt wants the search before it shows the source.
+	done := f.listsDone.Load()
+	st.Surveyed = done >= f.listsWanted.Load()
 	if at := f.pos.lastCommit(); !at.IsZero() {
 		st.EventAge = max(time.Since(at), time.Nanosecond)
 	}

@@ -47,12 +47,13 @@ type Target interface {
 	// Apply applies all changes that one transaction made to the table, in order, for readers at once. The error may be
 	// that they do not fit the content (a gap in the log).
 	Apply(changes []rowcodec.Change, version uint64) error
-	// Install puts rows that a SELECT has read. A row whose key was put or deleted by an Apply with a version above low
-	// is passed over: the event knows better.
-	Install(rows []rowcodec.Row, version, low uint64) error
-	// PurgeMarks says that no Install with a low below this one will come: what is remembered of older deletions may be
-	// forgotten.
-	PurgeMarks(low uint64)
+	// Install puts rows that a SELECT has read, which saw all changes up to the version low and none beyond high. A row
+	// whose key was put or deleted by an Apply with a version above low is passed over: the event knows better.
+	Install(rows []rowcodec.Row, low, high uint64) error
+	// PieceDone says that such a SELECT has given no more rows up to the last one installed, in the order of the key, or of
+	// the whole table where that was not the order; and that no Install with a lower low will come. The error may be that
+	// the rows do not agree with what came to Apply.
+	PieceDone(low, high uint64) error
 	// Live says that the content is complete.
 	Live() error
 	// Redefine ends what Sink.Redefine began: def is the definition from now on. Its columns, and the columns of its key, are

@@ -272,7 +272,7 @@ func (f *fixture) load(ctx context.Context, name string) error {
 	}); err != nil {
 		return err
 	}
-	if err := errors.Join(g.Install(rows, 1, 0), g.Live()); err != nil {
+	if err := errors.Join(g.Install(rows, 1, 1), g.Live()); err != nil {
 		return err
 	}
 	for i := range def.Indexes {

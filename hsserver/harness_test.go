@@ -193,7 +193,7 @@ func (m *memory) load(t testing.TB, def *schema.Table, rows ...string) *cache.Ge
 		}
 		all = append(all, b.AppendRow(nil))
 	}
-	if err := g.Install(all, 1, 0); err != nil {
+	if err := g.Install(all, 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Live(); err != nil {

@@ -49,7 +49,7 @@ func userServer(tb testing.TB, n int) *mcserver.Server {
 		b.Add(fmt.Append(nil, i))
 		b.Add(fmt.Appendf(nil, "user%d", i))
 		b.Add(fmt.Appendf(nil, "user%d@example.com", i))
-		if err := g.Install([]rowcodec.Row{b.AppendRow(nil)}, 1, 0); err != nil {
+		if err := g.Install([]rowcodec.Row{b.AppendRow(nil)}, 1, 1); err != nil {
 			tb.Fatal(err)
 		}
 	}

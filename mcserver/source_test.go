@@ -161,7 +161,7 @@ func (s *source) fill(t *testing.T, store *cache.Store, schemaName string) {
 			return nil
 		})
 		if err == nil {
-			err = g.Install(rows, 1, 0)
+			err = g.Install(rows, 1, 1)
 		}
 		if err == nil {
 			err = g.Live()

@@ -28,7 +28,7 @@ func fillWith(t *testing.T, ct *cache.Table, def *schema.Table, id int) {
 	var b rowcodec.Builder
 	b.Reset()
 	b.Add(strconv.AppendInt(nil, int64(id), 10))
-	if err := g.Install([]rowcodec.Row{b.AppendRow(nil)}, 1, 0); err != nil {
+	if err := g.Install([]rowcodec.Row{b.AppendRow(nil)}, 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Live(); err != nil {

@@ -103,7 +103,7 @@ func (r *rig) install(g *cache.Generation, def *schema.Table) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := g.Install(rows, 1, 0); err != nil {
+	if err := g.Install(rows, 1, 1); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := g.Live(); err != nil {

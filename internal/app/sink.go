@@ -61,8 +61,8 @@ func (t target) Apply(changes []rowcodec.Change, version uint64) error {
 	return t.settle(t.Generation.Apply(changes, version))
 }
 
-func (t target) Install(rows []rowcodec.Row, version, low uint64) error {
-	return t.settle(t.Generation.Install(rows, version, low))
+func (t target) Install(rows []rowcodec.Row, low, high uint64) error {
+	return t.settle(t.Generation.Install(rows, low, high))
 }
 
 func (t target) Redefine(def *schema.Table) error {
@@ -102,13 +102,13 @@ func (hotTarget) Redefine(*schema.Table) error {
 	return errors.New("a hot table takes no other definition")
 }
 
-// Install, TooLarge, PurgeMarks and Progress are for snapshots, of which there is none.
+// Install, TooLarge, PieceDone and Progress are for snapshots, of which there is none.
 func (hotTarget) Install([]rowcodec.Row, uint64, uint64) error {
 	return errors.New("a hot table takes no snapshot")
 }
-func (hotTarget) TooLarge() error         { return errors.New("a hot table takes no snapshot") }
-func (hotTarget) PurgeMarks(uint64)       {}
-func (hotTarget) Progress(uint64, uint64) {}
+func (hotTarget) TooLarge() error                { return errors.New("a hot table takes no snapshot") }
+func (hotTarget) PieceDone(uint64, uint64) error { return nil }
+func (hotTarget) Progress(uint64, uint64)        {}
 
 func (s *sink) Suspend(schemaName, table, reason string) { s.table(schemaName, table).Suspend(reason) }
 

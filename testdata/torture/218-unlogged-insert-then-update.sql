@@ -16,5 +16,6 @@ SET sql_log_bin=0;
 INSERT INTO t1 VALUES (2,2),(3,3);
 INSERT INTO t2 VALUES (2,2),(3,3);
 SET sql_log_bin=1;
+DO SLEEP(0.3);
 UPDATE t1 SET v=20 WHERE id=2;
 DELETE FROM t2 WHERE id=2;
