@@ -3,7 +3,9 @@ package canal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,6 +45,46 @@ func TestLargeEvents(t *testing.T) {
 			t.Errorf("loads %d, reconnects %v", st.Loads, st.Reconnects)
 		}
 	})
+}
+
+// Events whose packets are as large as packets can be, one byte less and one more.
+func TestPacketBoundaries(t *testing.T) {
+	private(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, "CREATE TABLE w (id INT PRIMARY KEY, v LONGBLOB)")
+		r.start(nil, nil)
+		r.same("w")
+		const length, whole = 100_000, 1<<24 - 1 // of a packet's payload: a byte, and the event
+		r.exec(fmt.Sprintf("INSERT INTO w VALUES (0, REPEAT('a', %d))", length))
+		status := "SHOW MASTER STATUS"
+		if s.Flavor == testmysql.MySQL {
+			status = "SHOW BINARY LOG STATUS"
+		}
+		size := 0
+		var file string
+		query := func(sql string, row func(v [][]byte)) {
+			if err := r.conn.Query(t.Context(), sql, func(v [][]byte) error { row(v); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		query(status, func(v [][]byte) { file = string(v[0]) })
+		query("SHOW BINLOG EVENTS IN '"+file+"'", func(v [][]byte) {
+			from, _ := strconv.Atoi(string(v[1]))
+			to, _ := strconv.Atoi(string(v[4]))
+			size = max(size, to-from)
+		})
+		if size < length || size > length+100 {
+			t.Fatalf("the event of %d bytes has %d", length, size)
+		}
+		id := 0
+		for _, payload := range []int{whole - 1, whole, whole + 1, 2*whole - 1, 2 * whole, 2*whole + 1} {
+			id++
+			r.exec(fmt.Sprintf("INSERT INTO w VALUES (%d, REPEAT('b', %d))", id, payload-1-size+length))
+		}
+		r.same("w")
+		if st := r.f.Status(); st.Loads != 1 || len(st.Reconnects) != 0 {
+			t.Errorf("loads %d, reconnects %v", st.Loads, st.Reconnects)
+		}
+	}, "--max-allowed-packet=64M", "--binlog-row-event-max-size=8192")
 }
 
 // What is larger than a target keeps comes cut off, and all else whole; a load meets it without receiving it.

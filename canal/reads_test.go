@@ -278,19 +278,7 @@ func TestReadAgainstReconnect(t *testing.T) {
 		r.exec("UPDATE t SET v=9 WHERE id=1")
 		verdict := r.end(reading, r.server)
 		<-ends
-		killed := 0
-		var ids []string
-		err := r.conn.Query(t.Context(), "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'", func(v [][]byte) error {
-			ids = append(ids, string(v[0]))
-			return nil
-		})
-		for _, id := range ids {
-			r.exec("KILL " + id)
-			killed++
-		}
-		if err != nil || killed == 0 {
-			t.Fatalf("%d killed, %v", killed, err)
-		}
+		r.killStreams()
 		r.f.gate.release()
 		if <-verdict && r.hot.lastApplied(r.schema+".t") <= before {
 			t.Error("settled before the change was applied")
@@ -329,4 +317,20 @@ func TestReadAgainstXA(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	eventually(t, "the XA transaction counts as visible", func() bool { return r.begin().Version >= xa })
+}
+
+// killStreams ends the connections over which the server, which must be the test's own, sends its log.
+func (r *rig) killStreams() {
+	r.t.Helper()
+	var ids []string
+	err := r.conn.Query(r.t.Context(), "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'", func(v [][]byte) error {
+		ids = append(ids, string(v[0]))
+		return nil
+	})
+	if err != nil || len(ids) == 0 {
+		r.t.Fatalf("no stream to kill, %v", err)
+	}
+	for _, id := range ids {
+		r.exec("KILL " + id)
+	}
 }
