@@ -158,7 +158,7 @@ func (r *logReader) run(ctx context.Context) error {
 		}
 		return limit
 	}
-	return r.conn.ReadLog(ctx, r.command, r.arg, patience, r.event)
+	return r.conn.ReadLog(ctx, r.command, r.arg, patience, func(e *sqltext.LogEvent) error { return r.event(e) })
 }
 
 // errFault is a panic of what takes events. What it has left half done is not known.
@@ -174,8 +174,14 @@ func (r *logReader) handle(ev *replication.BinlogEvent) (err error) {
 	return r.handler.HandleEvent(ev)
 }
 
+// incoming is an event as it comes; see sqltext.LogEvent.
+type incoming interface {
+	io.Reader
+	Skip() error
+}
+
 // event takes one event.
-func (r *logReader) event(e *sqltext.LogEvent) error {
+func (r *logReader) event(e incoming) error {
 	head := r.head[:]
 	if _, err := io.ReadFull(e, head); err != nil {
 		return short(err)
@@ -288,7 +294,7 @@ func (r *logReader) parse(data []byte) (ev *replication.BinlogEvent, err error) 
 }
 
 // large reads a large event of rows without keeping more of it than is wanted.
-func (r *logReader) large(e *sqltext.LogEvent, head []byte, size int, kind rowcodec.EventKind) (*replication.BinlogEvent, error) {
+func (r *logReader) large(e io.Reader, head []byte, size int, kind rowcodec.EventKind) (*replication.BinlogEvent, error) {
 	sum := 0
 	if r.sums {
 		sum = replication.BinlogChecksumLength

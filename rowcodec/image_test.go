@@ -126,7 +126,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecoderShape feeds table maps of any content.
 // checkCut compares images whose long values are cut off with the whole ones.
 func checkCut(t *testing.T, d *Decoder, kind EventKind, present, body []byte) {
 	const most = 5
@@ -161,6 +160,7 @@ func checkCut(t *testing.T, d *Decoder, kind EventKind, present, body []byte) {
 	}
 }
 
+// FuzzDecoderShape feeds table maps of any content.
 func FuzzDecoderShape(f *testing.F) {
 	def, tm := wide()
 	f.Add(tm.ColumnType, []byte{0, 1}, tm.NullBitmap, []byte{0xff}, []byte{0xff}, []byte{63, 1, 2}, []byte("ab"))
