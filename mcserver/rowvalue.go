@@ -145,10 +145,7 @@ func (b *binding) joined(row rowcodec.Row, more []byte, front bool) (schema.Assi
 // number returns the column that incr and decr work on, and what it holds; NULL is 0. Of several columns it is the one of
 // the number that the row's flags are, as for the plugin, or else the first.
 func (b *binding) number(row rowcodec.Row, flags uint32) (column int, n uint64, ok bool) {
-	v := b.value[0]
-	if int64(flags) < int64(len(b.value)) {
-		v = b.value[flags]
-	}
+	v := b.numbered(flags)
 	text, null := row.Value(v.column)
 	if null {
 		return v.column, 0, true

@@ -15,7 +15,7 @@ import (
 const insertAttempts = 5
 
 // writable tells that rows can be written at all.
-func (s *Server) writable() bool { return s.writer != nil && s.compat == CompatSafe }
+func (s *Server) writable() bool { return s.writer != nil }
 
 // writeRow does what w asks for to a row. The connection is parked meanwhile, so its answers stay in order.
 func (s *session) writeRow(w *writeRequest, value []byte) {
@@ -24,7 +24,7 @@ func (s *session) writeRow(w *writeRequest, value []byte) {
 		s.refuseWrite(w.noreply, errNoWriting)
 		return
 	case w.cmd == cmdFlushAll:
-		s.refuseWrite(w.noreply, errFlushTable)
+		s.flushRows(w)
 		return
 	case w.meta.stale || w.meta.dropValue:
 		s.refuseWrite(w.noreply, errStale)
@@ -57,7 +57,15 @@ func (s *session) writeRow(w *writeRequest, value []byte) {
 
 // answerRowError answers a write that has failed.
 func (s *session) answerRowError(w *writeRequest, err error) {
-	if r := (*RefusedError)(nil); errors.As(err, &r) {
+	if r := (*RefusedError)(nil); errors.As(err, &r) && s.r.strict && w.cmd != cmdIncr && w.cmd != cmdDecr {
+		// The plugin has no words for it.
+		res := item.Result{Status: item.NotStored}
+		if w.cmd == cmdDelete {
+			res.Status = item.NotFound
+		}
+		s.answerWrite(w, &res)
+		return
+	} else if r != nil {
 		// The Writer logs what the database refuses, and the rest is the client's.
 		s.failure = serverErrorLine(err)
 		if s.frame.active {
@@ -112,7 +120,11 @@ func (c *rowChange) run(ctx context.Context) error {
 	cs := s.server.containers.Load()
 	s.searched = false
 	s.follow(cs)
-	name, key := splitKey(c.q.Key, cs.options.TableMapDelimiter)
+	var name []byte
+	key := c.q.Key
+	if !c.r.strict || c.stores() { // the plugin takes the name for a part of the key in delete, incr and decr
+		name, key = splitKey(c.q.Key, cs.options.TableMapDelimiter)
+	}
 	if name != nil {
 		switch s.switchTo(ctx, name) {
 		case outcomeMiss:
@@ -188,9 +200,9 @@ func (c *rowChange) begin(b *binding, key []byte) error {
 		return &RefusedError{Err: b.noWriting}
 	}
 	col := &b.def.Columns[b.key]
-	value, fit := b.keyCheck.value(key, false, &c.scratch)
+	value, fit := b.keyCheck.value(key, c.r.strict, &c.scratch)
 	switch {
-	case fit == fits:
+	case fit == fits, fit == fitsCut && c.r.strict:
 	case c.creates():
 		return refusedf("key does not fit column %q, which is %s", col.Name, col.TypeText)
 	default:
@@ -215,7 +227,11 @@ func (c *rowChange) begin(b *binding, key []byte) error {
 	if c.stores() {
 		c.res.Length = len(c.q.Value)
 		// An append to a row does not need the fields of a whole value.
-		if set, err := b.split(c.q.Value); err == nil {
+		split := b.split
+		if c.r.strict {
+			split = b.pluginSplit
+		}
+		if set, err := split(c.q.Value); err == nil {
 			c.set = set
 		} else if !c.joins() || c.q.Create {
 			return err
@@ -255,6 +271,8 @@ func (c *rowChange) makeAtOnce(ctx context.Context) (done bool, err error) {
 	switch {
 	case c.q.Compare || c.joins() || !c.stores() && !c.deletes():
 		return false, nil
+	case c.r.strict && c.stores() && c.q.Mode != item.Add:
+		return false, nil // the key is written as well
 	case c.deletes():
 		change.Kind = schema.ChangeDelete
 	case c.q.Mode == item.Set && b.single:
@@ -286,6 +304,10 @@ func (c *rowChange) makeAtOnce(ctx context.Context) (done bool, err error) {
 func (c *rowChange) newRow(exptime int64) []schema.Assignment {
 	set := append([]schema.Assignment{{Column: c.b.key, Value: c.key}}, c.set...)
 	set = c.b.setFlags(set, c.q.Flags)
+	if c.r.strict {
+		set = c.b.setExpiry(set, pluginExpires(exptime, c.r.time()))
+		return c.b.nullOthers(c.b.setCAS(set, c.cas))
+	}
 	set = c.b.setExpiry(set, item.Expires(exptime, c.r.time()))
 	return c.b.setCAS(set, c.cas)
 }
@@ -312,7 +334,7 @@ func (c *rowChange) transact(ctx context.Context) error {
 		err := tx.Search(&search, func(row rowcodec.Row) error {
 			found = true
 			it, live := c.r.read(row, 0)
-			if live {
+			if live || c.r.strict { // for the plugin a row is there until somebody deletes it
 				var change *schema.Change
 				if change, refused = c.live(row, it); change == nil || refused != nil {
 					return nil
@@ -395,6 +417,20 @@ func (c *rowChange) live(row rowcodec.Row, it shown) (*schema.Change, error) {
 			c.r.found = true
 			c.r.write(row, it)
 		}
+	case c.arithmetic() && c.r.strict:
+		set, n, ok := c.pluginCount(row, it.flags)
+		if !ok {
+			c.res.Status = item.NotNumber
+			return nil, nil
+		}
+		c.numberIs(n)
+		change.Set, c.res.CAS = set, c.cas
+	case c.joins() && c.r.strict:
+		set, err := c.pluginJoin(row)
+		if err != nil {
+			return nil, err
+		}
+		change.Set, c.res.CAS = set, c.cas
 	case c.arithmetic():
 		column, n, ok := b.number(row, it.flags)
 		if !ok {
@@ -431,7 +467,9 @@ func (c *rowChange) live(row rowcodec.Row, it shown) (*schema.Change, error) {
 		change.Set = b.setCAS([]schema.Assignment{a}, c.cas)
 		c.res.CAS = c.cas
 	default:
-		change.Set = c.newRow(c.q.Exptime)[1:]
+		if change.Set = c.newRow(c.q.Exptime); !c.r.strict {
+			change.Set = change.Set[1:] // the key's spelling stays
+		}
 		c.res.CAS = c.cas
 	}
 	return change, nil
@@ -454,7 +492,7 @@ func (c *rowChange) expires(exp int64) {
 // the row in memory: it must be the client's, and the row must be in the database what it is in memory.
 func (c *rowChange) compare(row rowcodec.Row, it shown) (same bool, err error) {
 	b := c.b
-	if b.cas >= 0 {
+	if b.cas >= 0 || c.r.strict {
 		return it.cas == c.q.CAS, nil
 	}
 	if c.q.CAS == 0 {

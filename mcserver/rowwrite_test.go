@@ -64,12 +64,19 @@ type rowFixture struct {
 
 func newRowFixture(t *testing.T, s testmysql.Server, tables []string, containers ...mcserver.Container) *rowFixture {
 	t.Helper()
+	return newFixture(t, s, mcserver.Config{}, tables, containers...)
+}
+
+// newFixture is newRowFixture for a server with settings of its own.
+func newFixture(t *testing.T, s testmysql.Server, cfg mcserver.Config, tables []string, containers ...mcserver.Container) *rowFixture {
+	t.Helper()
 	f := &rowFixture{source: sourceOf(t, s), schema: s.Schema(t), store: cache.New(cache.Config{})}
 	t.Cleanup(f.store.Close)
 	for _, table := range tables {
 		f.exec(t, "CREATE TABLE "+f.schema+"."+table)
 	}
-	f.server = mcserver.New(mcserver.Config{Reader: f.newReader(t, f.store), Writer: f.newWriter(t)})
+	cfg.Reader, cfg.Writer = f.newReader(t, f.store), f.newWriter(t)
+	f.server = mcserver.New(cfg)
 	for i := range containers {
 		containers[i].Schema = f.schema
 	}
@@ -118,7 +125,7 @@ func (f *rowFixture) dial(t *testing.T) *client {
 // ask sends text and returns all answers to it.
 func (c *client) ask(t *testing.T, text string) string {
 	t.Helper()
-	if _, err := io.WriteString(c.conn, text+"mn\r\n"); err != nil {
+	if _, err := io.WriteString(c.conn, text+"version\r\n"); err != nil {
 		t.Error(err)
 		return ""
 	}
@@ -129,7 +136,7 @@ func (c *client) ask(t *testing.T, text string) string {
 			t.Errorf("%.60q: %v", text, err)
 			return got.String()
 		}
-		if line == "MN\r\n" {
+		if strings.HasPrefix(line, "VERSION ") {
 			return got.String()
 		}
 		got.WriteString(line)

@@ -2,7 +2,6 @@ package mcserver
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -10,36 +9,6 @@ import (
 
 	"github.com/binlogcache/binlogcache/internal/netserver"
 )
-
-// Compat chooses between safe behaviour and the plugin's own quirks.
-type Compat uint8
-
-const (
-	// CompatSafe gives the plugin's answers except where they would be wrong or lose data.
-	CompatSafe Compat = iota
-	// CompatStrict gives the plugin's answers to the byte: CHAR values filled up with blanks, cas 0 without a cas
-	// column, integer keys that are followed by other text.
-	CompatStrict
-)
-
-// String returns "safe" or "strict".
-func (c Compat) String() string {
-	if c == CompatStrict {
-		return "strict"
-	}
-	return "safe"
-}
-
-// ParseCompat is the inverse of String.
-func ParseCompat(s string) (Compat, error) {
-	switch s {
-	case "safe":
-		return CompatSafe, nil
-	case "strict":
-		return CompatStrict, nil
-	}
-	return 0, fmt.Errorf("memcached compat mode %q: safe or strict", s)
-}
 
 // ProtocolVersion is what clients are told: the version of memcached whose protocol this is. Client libraries parse it
 // as three numbers and choose commands by it, so it is not the version of this program.
@@ -77,6 +46,8 @@ type Config struct {
 	FindContainers func(ctx context.Context) (ContainerSet, error)
 	// Writer changes rows. Nil refuses to.
 	Writer Writer
+	// FlushContainers names the containers of which flush_all may empty the table; with CompatStrict it may for all.
+	FlushContainers []string
 	// Items keep what is in no table. Nil keeps nothing: reads of it find nothing, writes are refused.
 	Items Items
 	// MaxItemBytes bounds one item; 0 is DefaultItemBytes.
@@ -98,6 +69,7 @@ type Server struct {
 	info    func() Info
 	items   Items
 	writer  Writer
+	flush   []string
 	lastCAS atomic.Uint64 // given to a row
 	maxItem int
 	users   *Users
@@ -117,7 +89,7 @@ var _ netserver.Protocol = (*Server)(nil)
 
 // New makes a Server. Until SetContainers has been called, reads are answered with an error.
 func New(cfg Config) *Server {
-	s := &Server{reader: cfg.Reader, compat: cfg.Compat, find: cfg.FindContainers, info: cfg.Info, logger: cfg.Logger, started: time.Now(), items: cfg.Items, writer: cfg.Writer, maxItem: cfg.MaxItemBytes, users: cfg.Users}
+	s := &Server{reader: cfg.Reader, compat: cfg.Compat, find: cfg.FindContainers, info: cfg.Info, logger: cfg.Logger, started: time.Now(), items: cfg.Items, writer: cfg.Writer, flush: cfg.FlushContainers, maxItem: cfg.MaxItemBytes, users: cfg.Users}
 	if s.maxItem <= 0 {
 		s.maxItem = DefaultItemBytes
 	}

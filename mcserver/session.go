@@ -196,7 +196,9 @@ func (s *session) textLine(in []byte) (taken int, err error) {
 		line = line[:end-1]
 	}
 	name, rest := token(line)
-	s.cmd = textCommand(name)
+	if s.cmd = textCommand(name); s.r.strict && !pluginHas(s.cmd) {
+		s.cmd = cmdUnknown
+	}
 	get := s.cmd == cmdGet || s.cmd == cmdGets
 	switch {
 	case end > maxLineBytes && (!get || len(rest) == 0):

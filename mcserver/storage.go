@@ -46,7 +46,12 @@ func (s *session) storage(rest []byte) {
 	if s.cmd == cmdCAS && good {
 		w.cas, good = parseUint(tok[4])
 	}
-	s.awaitBlock(w, tok[0], good, errBadFormat)
+	problem := errBadFormat
+	if good && s.r.strict {
+		problem = pluginExptime(tok[2])
+		good = problem == ""
+	}
+	s.awaitBlock(w, tok[0], good, problem)
 }
 
 // metaSet reads a line of ms.

@@ -8,7 +8,6 @@ func TestStrict(t *testing.T) {
 	for in, want := range map[string]string{
 		"get @@chars.a b c\r\n":  "VALUE @@chars.a 0 6\r\nxy    \r\nVALUE b 0 0\r\n\r\nVALUE c 0 6\r\n      \r\nEND\r\n",
 		"gets @@chars.a\r\n":     "VALUE @@chars.a 0 6 0\r\nxy    \r\nEND\r\n",
-		"mg @@chars.a s c\r\n":   "HD s6 c0\r\n",
 		"get @@city.3abc x3\r\n": "VALUE @@city.3abc 0 11\r\nDelhi||1000\r\nEND\r\n",
 		"get @@chars.abcdef\r\n": "END\r\n",
 	} {

@@ -25,6 +25,8 @@ type Tx interface {
 	Change(c *schema.Change, row rowcodec.Row) error
 	// Insert makes a row, after a Search and not within it.
 	Insert(c *schema.Change) error
+	// Empty deletes all rows of the transaction's table.
+	Empty() error
 }
 
 // RefusedError says that the row can't be as the client wants it, by the database's word or because it would not be

@@ -125,7 +125,10 @@ func (d *daemon) setContainers(ctx context.Context) error {
 func (d *daemon) memcachedConfig() (mcserver.Config, error) {
 	cfg := mcserver.Config{
 		Reader: mcReader{d.router, d.mcReads}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
-		MaxItemBytes: int(d.cfg.MemcachedItemSize), Writer: mcWriter{d.writer, d.router},
+		MaxItemBytes: int(d.cfg.MemcachedItemSize), Writer: mcWriter{d.writer, d.router}, FlushContainers: d.cfg.MemcachedFlush,
+	}
+	if d.cfg.MemcachedCompat == config.CompatStrict {
+		cfg.Compat = mcserver.CompatStrict
 	}
 	if d.items != nil {
 		cfg.Items = d.items

@@ -106,6 +106,7 @@ func (hotTarget) Redefine(*schema.Table) error {
 func (hotTarget) Install([]rowcodec.Row, uint64, uint64) error {
 	return errors.New("a hot table takes no snapshot")
 }
+
 func (hotTarget) TooLarge() error                { return errors.New("a hot table takes no snapshot") }
 func (hotTarget) PieceDone(uint64, uint64) error { return nil }
 func (hotTarget) Progress(uint64, uint64)        {}

@@ -352,7 +352,6 @@ func TestErrors(t *testing.T) {
 		{"bad policy", serve(), nil, "policies:\n  get: sometimes\n", []string{"binlogcache.yaml:2", "sometimes", "innodb_only"}},
 		{"unknown option", serve(), nil, "options:\n  sep: x\n", []string{"binlogcache.yaml:2", `"sep"`}},
 		{"staleness in the file", serve(), nil, "max-staleness: 5ms\n", []string{"binlogcache.yaml:1: max-staleness", "5ms", "50ms"}},
-		{"strict", serve("--memcached-compat", "strict"), nil, "", []string{"--memcached-compat", "later version"}},
 		{"explain without a table", []string{"explain", "--key", "1"}, nil, "", []string{"explain", "--table"}},
 		{"explain with two keys", []string{"explain", "a.b:1", "--key", "2"}, nil, "", []string{"a.b:1", "--key"}},
 		{"explain with two tables", []string{"explain", "a.b", "--table", "a.c"}, nil, "", []string{"a.b", "--table"}},

@@ -31,6 +31,8 @@ type Serve struct {
 
 	// MemcachedCompat is CompatSafe or CompatStrict.
 	MemcachedCompat string
+	// MemcachedFlush are the names of the containers of which flush_all may empty the table.
+	MemcachedFlush []string
 	// Memory is the budget of everything cached, in bytes.
 	Memory Size
 	// MemcachedMemory is the part of Memory for memcached items that are in no table. Serve has it settled: never 0.
@@ -193,7 +195,11 @@ func newServe() (Command, []*option) {
 		},
 		{
 			name: "memcached-compat", metavar: "MODE", value: oneOf{&s.MemcachedCompat, []string{CompatSafe, CompatStrict}},
-			help: "safe, or strict: with the quirks of the InnoDB memcached plugin.",
+			help: "What containers do with rows: safe, or strict, which is what the InnoDB memcached plugin does, also where that cuts values or loses columns.",
+		},
+		{
+			name: "memcached-flush", metavar: "NAME,...", several: true, value: listValue{&s.MemcachedFlush},
+			help: "Containers of which flush_all deletes all rows; with --memcached-compat=strict it does for all.",
 		},
 		{
 			name: "memcached-memory", metavar: "SIZE", value: &s.MemcachedMemory,
@@ -254,9 +260,6 @@ func finishServe(cmd Command, given origins) error {
 	if len(s.Sources) == 0 {
 		return fmt.Errorf("%s: no server to follow: give --source 'user:password@tcp(host:port)/', the variable %sSOURCE, or source: in the file",
 			given.of("source"), EnvPrefix)
-	}
-	if err := refuseLater(s, given); err != nil {
-		return err
 	}
 	for _, t := range s.Tables {
 		schema, table, ok := strings.Cut(t, ".")

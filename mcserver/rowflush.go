@@ -1,0 +1,61 @@
+package mcserver
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/binlogcache/binlogcache/internal/item"
+	"github.com/binlogcache/binlogcache/schema"
+)
+
+// flushAllowed tells that flush_all may empty the table of a container.
+func (s *Server) flushAllowed(c *container) bool {
+	return s.compat == CompatStrict || slices.Contains(s.flush, c.Name)
+}
+
+// flushRows empties the table of the session's container.
+func (s *session) flushRows(w *writeRequest) {
+	cmd := s.cmd
+	s.park(func(ctx context.Context) {
+		s.cmd = cmd
+		s.searched = false
+		s.follow(s.server.containers.Load())
+		switch {
+		case s.at == nil:
+			s.refuseWrite(w.noreply, errNoWriting)
+		case !s.server.flushAllowed(s.at):
+			s.refuseWrite(w.noreply, errFlushTable)
+		case w.exptime != 0 && !s.r.strict: // the plugin passes over it
+			s.refuseWrite(w.noreply, errFlushDelay)
+		default:
+			if err := s.empty(ctx); err != nil {
+				s.answerRowError(w, err)
+				return
+			}
+			s.answerWrite(w, &item.Result{})
+		}
+	})
+}
+
+// empty deletes all rows of the container's table.
+func (s *session) empty(ctx context.Context) error {
+	for attempt := 0; ; attempt++ {
+		b, err := s.binding()
+		if err != nil {
+			if b, err = s.server.reopen(ctx, s.at); err != nil {
+				return err
+			}
+		}
+		if b.noWriting != nil {
+			return &RefusedError{Err: b.noWriting}
+		}
+		err = s.server.writer.Transact(ctx, b.def, schema.ChangeDelete, func(tx Tx) error { return tx.Empty() })
+		if !errors.Is(err, ErrChanged) || attempt == reopenAttempts {
+			return err
+		}
+		if _, err := s.server.reopen(ctx, s.at); err != nil {
+			return err
+		}
+	}
+}
