@@ -2,7 +2,6 @@ package mcserver
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/binlogcache/binlogcache/internal/item"
@@ -40,22 +39,10 @@ func (s *session) flushRows(w *writeRequest) {
 
 // empty deletes all rows of the container's table.
 func (s *session) empty(ctx context.Context) error {
-	for attempt := 0; ; attempt++ {
-		b, err := s.binding()
-		if err != nil {
-			if b, err = s.server.reopen(ctx, s.at); err != nil {
-				return err
-			}
-		}
+	return s.withBinding(ctx, func(b *binding) error {
 		if b.noWriting != nil {
 			return &RefusedError{Err: b.noWriting}
 		}
-		err = s.server.writer.Transact(ctx, b.def, schema.ChangeDelete, func(tx Tx) error { return tx.Empty() })
-		if !errors.Is(err, ErrChanged) || attempt == reopenAttempts {
-			return err
-		}
-		if _, err := s.server.reopen(ctx, s.at); err != nil {
-			return err
-		}
-	}
+		return s.server.writer.Transact(ctx, b.def, schema.ChangeDelete, func(tx Tx) error { return tx.Empty() })
+	})
 }

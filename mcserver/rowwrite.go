@@ -145,7 +145,16 @@ func (c *rowChange) run(ctx context.Context) error {
 
 // change makes the change to the row of a key of the session's container.
 func (c *rowChange) change(ctx context.Context, key []byte) error {
-	s := c.session
+	return c.withBinding(ctx, func(b *binding) error {
+		if err := c.begin(b, key); err != nil || c.key == nil {
+			return err
+		}
+		return c.make(ctx)
+	})
+}
+
+// withBinding has something done with what the session's container is bound to, again when the table is another one meanwhile.
+func (s *session) withBinding(ctx context.Context, do func(b *binding) error) error {
 	for attempt := 0; ; attempt++ {
 		b, err := s.binding()
 		if err != nil {
@@ -153,10 +162,7 @@ func (c *rowChange) change(ctx context.Context, key []byte) error {
 				return err
 			}
 		}
-		if err = c.begin(b, key); err == nil && c.key != nil {
-			err = c.make(ctx)
-		}
-		if !errors.Is(err, ErrChanged) || attempt == reopenAttempts {
+		if err = do(b); !errors.Is(err, ErrChanged) || attempt == reopenAttempts {
 			return err
 		}
 		if _, err := s.server.reopen(ctx, s.at); err != nil {
