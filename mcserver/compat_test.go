@@ -66,7 +66,7 @@ func TestStrictWrites(t *testing.T) {
 					t.Errorf("%.60q: got %q, want %q", tt.in, got, tt.want)
 				}
 			}
-			f.want(t, "SELECT CONCAT(v, f, c > 1, e > UNIX_TIMESTAMP() + 2592000, other IS NULL) FROM @demo WHERE k = 'a'", "wx6111")
+			f.want(t, "SELECT CONCAT(v, f, c > 1, e > UNIX_TIMESTAMP() + 2591000, other IS NULL) FROM @demo WHERE k = 'a'", "wx6111")
 			f.want(t, "SELECT COUNT(*) FROM @must", "0")
 			f.want(t, "SELECT COUNT(*) FROM @demo", "1")
 			f.want(t, "SELECT GROUP_CONCAT(id, ':', n ORDER BY id) FROM @num", "3:-56,4:-1")
