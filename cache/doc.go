@@ -21,7 +21,7 @@
 // The follower of the binlog writes: Table.Load begins a Generation of a table, into which it installs snapshot rows and
 // applies transactions, and which it declares live. A later Load, Suspend or Refuse makes that Generation stale: its
 // methods then return ErrStale and change nothing, so a follower that is late can do no harm. Protocol servers read:
-// Table.Search and Table.View answer from memory or say that the database has to. What is answered is one state between
+// Table.Search and View answer from memory or say that the database has to. What is answered is one state between
 // two transactions, since a transaction is applied under one lock; a row that is not found in a live table does not
 // exist.
 //
@@ -38,7 +38,8 @@
 //
 //	Store.mu          the set of tables, and whether the store is closed
 //	Table.announceMu  keeps transitions in order while they are logged and handed to Config.OnTransition
-//	Table.mu          everything of a table and of its current Generation or HotGeneration
+//	Table.mu          everything of a table and of its current Generation or HotGeneration; of several tables at once
+//	                  for reading alone, in the order in which they were added
 //	bigcache's own    of a shard, within one call
 //
 // Readers hold Table.mu for reading while their rows are emitted. A builder holds it for reading for a batch of rows at

@@ -247,7 +247,7 @@ func (g *HotGeneration) touch(key []byte, version uint64) {
 }
 
 // search answers a search for one row by its whole key, if the row is there. The table's lock is held for reading.
-func (g *HotGeneration) search(s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
+func (g *HotGeneration) search(mem *scratch, s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
 	if g.table.State() != StateHot {
 		return Pass
 	}
@@ -257,8 +257,6 @@ func (g *HotGeneration) search(s *schema.Search, emit func(row rowcodec.Row, ver
 	if !g.wholeKey(s) {
 		return Pass
 	}
-	mem := scratchPool.Get().(*scratch)
-	defer scratchPool.Put(mem)
 	key, err := g.enc.AppendValues(g.prefix(mem.prefix[:0]), s.Values)
 	if err != nil {
 		return Pass

@@ -23,31 +23,17 @@ func (t *Table) Search(s *schema.Search, emit func(row rowcodec.Row, version uin
 	if st := t.State(); st != StateLive && st != StateHot {
 		return Pass // without the lock, which a snapshot holds for long
 	}
+	mem := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(mem)
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.search(s, emit)
-}
-
-// View is a table at one moment, for several searches that have to see the same state.
-type View struct{ t *Table }
-
-// View calls fn with the table as it is at one moment. The table's lock is held for reading meanwhile: what is said of
-// emit at Search holds for fn.
-func (t *Table) View(fn func(v View)) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	fn(View{t})
-}
-
-// Search is Table.Search on the view.
-func (v View) Search(s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
-	return v.t.search(s, emit)
+	return t.search(mem, s, emit)
 }
 
 // search does the work of Search; t.mu is held for reading.
-func (t *Table) search(s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
+func (t *Table) search(mem *scratch, s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) Outcome {
 	if t.hot != nil {
-		return t.hot.search(s, emit)
+		return t.hot.search(mem, s, emit)
 	}
 	if t.State() != StateLive || t.redefining.Load() {
 		return Pass
@@ -60,8 +46,6 @@ func (t *Table) search(s *schema.Search, emit func(row rowcodec.Row, version uin
 	if tr == nil {
 		return Pass
 	}
-	mem := scratchPool.Get().(*scratch)
-	defer scratchPool.Put(mem)
 	prefix, err := enc.AppendValues(mem.prefix[:0], s.Values)
 	if err != nil {
 		return Pass

@@ -236,15 +236,6 @@ func TestSearchOutcomes(t *testing.T) {
 	if n != 1 {
 		t.Errorf("emit was called %d times after it said stop", n)
 	}
-	table.View(func(v View) {
-		n = 0
-		count := func(rowcodec.Row, uint64) bool { n++; return true }
-		a := v.Search(&schema.Search{Def: def, Values: one}, count)
-		b := v.Search(&schema.Search{Def: def, Op: schema.OpGT, Values: one}, count)
-		if a != Served || b != Served || n != 2 {
-			t.Errorf("view: %v %v, %d rows", a, b, n)
-		}
-	})
 }
 
 // TestReloadUnderReaders checks that a table that was loaded with another definition answers searches for that one only.

@@ -49,6 +49,7 @@ type Store struct {
 	revision    atomic.Uint64
 
 	mu     sync.RWMutex
+	added  uint64 // tables, ever
 	tables map[schema.Name]*Table
 	// owners has the one table that may hold the rows of the server's table of that name: the one of the same name, or
 	// the first that was asked for in another spelling. It is kept for good: changes of the server's table go to the
@@ -96,7 +97,8 @@ func (s *Store) Add(schemaName, table string, mode Mode) *Table {
 		s.mu.Unlock()
 		return t
 	}
-	t := &Table{store: s, name: name, fullName: name.String(), wanted: map[string]struct{}{}}
+	s.added++
+	t := &Table{store: s, name: name, order: s.added, fullName: name.String(), wanted: map[string]struct{}{}}
 	t.SetMode(mode)
 	s.tables[name] = t
 	var other *Table

@@ -15,6 +15,7 @@ type Table struct {
 	store    *Store
 	name     schema.Name
 	fullName string // name for people
+	order    uint64 // of the store's tables; locks of several are taken in it
 	mode     atomic.Uint32
 
 	def        atomic.Pointer[schema.Table] // of the last Load

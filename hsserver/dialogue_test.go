@@ -49,6 +49,30 @@ func (r reader) Open(ctx context.Context, schemaName, table string) (hsserver.Ta
 	return routed{t, r.counts}, nil
 }
 
+func (r reader) NewView() hsserver.View { return &view{counts: r.counts} }
+
+type view struct {
+	router.View
+	counts *router.Counters
+}
+
+func (v *view) Hold(tables []hsserver.Table) {
+	of := make([]*router.Table, len(tables))
+	for i, t := range tables {
+		of[i] = t.(routed).t
+	}
+	v.View.Hold(of...)
+}
+
+func (v *view) Def(t hsserver.Table) *schema.Table { return v.View.Def(t.(routed).t) }
+
+func (v *view) SearchMemory(t hsserver.Table, s *schema.Search, emit func(rowcodec.Row, uint64) bool) (bool, error) {
+	served, err := v.View.SearchMemory(t.(routed).t, s, emit)
+	return served, changed(err)
+}
+
+func (v *view) Release() { v.View.Release(v.counts) }
+
 type routed struct {
 	t      *router.Table
 	counts *router.Counters
@@ -58,17 +82,6 @@ func (t routed) Def() *schema.Table { return t.t.Def() }
 
 func (t routed) SearchMemory(s *schema.Search, emit func(rowcodec.Row, uint64) bool) (bool, error) {
 	served, err := t.t.SearchMemory(t.counts, s, emit)
-	return served, changed(err)
-}
-
-func (t routed) SearchMemoryEach(s *schema.Search, next func() bool, emit func(rowcodec.Row, uint64) bool) (served bool, err error) {
-	t.t.ViewMemory(t.counts, func(search router.SearchFunc) {
-		for {
-			if served, err = search(s, emit); err != nil || !served || !next() {
-				return
-			}
-		}
-	})
 	return served, changed(err)
 }
 

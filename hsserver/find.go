@@ -23,6 +23,7 @@ func (s *session) exec(id uint32, t *tokens, out []byte) []byte {
 		return s.write(ix, t, out)
 	}
 	s.count.finds.Add(1)
+	s.joinRun(ix)
 	out, outcome := s.findInMemory(ix, out, true)
 	if outcome == answered {
 		return out
@@ -85,7 +86,7 @@ const maxTries = 3
 func (s *session) findInMemory(ix *openIndex, out []byte, inline bool) ([]byte, outcome) {
 	start := len(out)
 	for range maxTries {
-		def := ix.t.Def()
+		def := s.definitionInMemory(ix.t)
 		if def == nil {
 			return out, pass
 		}
@@ -150,24 +151,25 @@ func (s *session) begin(ix *openIndex, def *schema.Table, out []byte, inline boo
 	return ""
 }
 
-// searchMemory runs the search, or the searches of an IN list.
+// searchMemory runs the search, or the searches of an IN list, which see one state.
 func (s *session) searchMemory() (served bool, err error) {
-	t := s.answer.ix.t
 	if s.answer.ended {
 		return true, nil
 	}
 	if !s.req.hasIn {
-		return t.SearchMemory(&s.search, s.emit)
+		return s.searchOnce()
 	}
-	s.firstInValue()
-	if each, ok := t.(EachSearcher); ok {
-		return each.SearchMemoryEach(&s.search, s.next, s.emit)
+	if !s.run.held {
+		s.run.tables = append(s.run.tables[:0], s.answer.ix.t)
+		if s.hold() {
+			defer s.endRun()
+		}
 	}
-	for {
-		if served, err := t.SearchMemory(&s.search, s.emit); err != nil || !served {
+	for s.firstInValue(); ; {
+		if served, err := s.searchOnce(); err != nil || !served {
 			return served, err
 		}
-		if !s.next() {
+		if !s.nextInValue() {
 			return true, nil
 		}
 	}
@@ -201,6 +203,7 @@ func (s *session) takeInValue() {
 func (s *session) emitRow(row rowcodec.Row, _ uint64) bool {
 	a := &s.answer
 	a.visited++
+	s.run.work++
 	if a.inline && (a.visited > inlineRows || len(a.out)-a.start > inlineBytes) {
 		a.over, a.ended = true, true
 		return false
@@ -321,7 +324,7 @@ func (s *session) searchDatabase(ctx context.Context) error {
 		if err := a.ix.t.SearchDatabase(ctx, &s.search, s.emitStored); err != nil {
 			return err
 		}
-		if !s.next() {
+		if !s.nextInValue() {
 			return nil
 		}
 	}

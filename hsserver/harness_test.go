@@ -3,6 +3,7 @@ package hsserver
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,7 @@ type memory struct {
 	store *cache.Store
 	down  bool // the database can't be reached
 	opens atomic.Int64
+	holds atomic.Int64 // of tables, by views
 }
 
 func newMemory(t testing.TB) *memory {
@@ -100,7 +102,7 @@ func (m *memory) Lookup(schemaName, table string) (Table, bool) {
 	if t == nil || t.Def() == nil {
 		return nil, false
 	}
-	return &memoryTable{m: m, t: t}, true
+	return memoryTable{m: m, t: t}, true
 }
 
 func (m *memory) Open(_ context.Context, schemaName, table string) (Table, error) {
@@ -119,24 +121,41 @@ type memoryTable struct {
 	t *cache.Table
 }
 
-func (t *memoryTable) Def() *schema.Table { return t.t.Def() }
+func (m *memory) NewView() View { return &memoryView{} }
 
-func (t *memoryTable) SearchMemory(s *schema.Search, emit func(rowcodec.Row, uint64) bool) (bool, error) {
+// memoryView is a View whose holds are counted.
+type memoryView struct {
+	cache.View
+	tables []*cache.Table
+}
+
+func (v *memoryView) Hold(tables []Table) {
+	v.tables = v.tables[:0]
+	for _, t := range tables {
+		t.(memoryTable).m.holds.Add(1)
+		v.tables = append(v.tables, t.(memoryTable).t)
+	}
+	v.View.Hold(v.tables...)
+}
+
+func (v *memoryView) Def(t Table) *schema.Table {
+	if ct := t.(memoryTable).t; slices.Contains(v.tables, ct) {
+		return v.View.Def(ct)
+	}
+	return nil
+}
+
+func (v *memoryView) SearchMemory(t Table, s *schema.Search, emit func(rowcodec.Row, uint64) bool) (bool, error) {
+	return searched(v.View.Search(t.(memoryTable).t, s, emit))
+}
+
+func (t memoryTable) Def() *schema.Table { return t.t.Def() }
+
+func (t memoryTable) SearchMemory(s *schema.Search, emit func(rowcodec.Row, uint64) bool) (bool, error) {
 	return searched(t.t.Search(s, emit))
 }
 
-func (t *memoryTable) SearchMemoryEach(s *schema.Search, next func() bool, emit func(rowcodec.Row, uint64) bool) (served bool, err error) {
-	t.t.View(func(v cache.View) {
-		for {
-			if served, err = searched(v.Search(s, emit)); err != nil || !served || !next() {
-				return
-			}
-		}
-	})
-	return served, err
-}
-
-func (t *memoryTable) SearchDatabase(context.Context, *schema.Search, func(rowcodec.Row) bool) error {
+func (t memoryTable) SearchDatabase(context.Context, *schema.Search, func(rowcodec.Row) bool) error {
 	return errors.New("connection refused")
 }
 

@@ -88,6 +88,7 @@ func (s *session) find(ctx context.Context, ix *openIndex) (*schema.Table, failu
 	if err == nil {
 		if def := table.Def(); def != nil {
 			ix.t = table
+			s.run.uses(table)
 			return def, ""
 		}
 		err = errors.New("it has no definition")
@@ -111,6 +112,7 @@ func (s *session) opened(id uint32, ix *openIndex, def *schema.Table, out []byte
 	}
 	s.openBytes += ix.bytes
 	s.ids.set(id, ix)
+	s.run.uses(ix.t)
 	if p, ok := ix.t.(Preparer); ok && ix.pos != def.Key {
 		p.Prepare(def, ix.pos)
 	}

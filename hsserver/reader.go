@@ -26,7 +26,8 @@ type Reader interface {
 	Open(ctx context.Context, schemaName, table string) (Table, error)
 }
 
-// Table is one table whose rows can be searched. Its methods are called from many goroutines at once.
+// Table is one table whose rows can be searched. Its methods are called from many goroutines at once. Those that a Reader
+// gives for one table compare as equal.
 type Table interface {
 	// Def returns the table's definition as it is now, which searches are made for; nil when there is none for the
 	// time being. It does no I/O.
@@ -46,10 +47,22 @@ type Preparer interface {
 	Prepare(def *schema.Table, index int)
 }
 
-// EachSearcher is a Table that can answer several searches from one and the same state. IN lists use it where a Table has
-// it; elsewhere they search once for each value.
-type EachSearcher interface {
-	// SearchMemoryEach is SearchMemory for s, then calls next, which may change s.Values, and searches again, until next
-	// returns false. No search sees a later state of the table than another.
-	SearchMemoryEach(s *schema.Search, next func() bool, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error)
+// Viewer is a Reader whose tables can be held still in memory. IN lists, and finds that come together, are answered from
+// one state of a table where the Reader is one; elsewhere each search sees a state of its own.
+type Viewer interface {
+	// NewView returns a View that holds nothing. A session keeps it for all its requests.
+	NewView() View
+}
+
+// View holds tables still, each as it is at one moment. It is for one goroutine at a time.
+type View interface {
+	// Hold takes those of the tables that memory has answers for. Until Release, which has to follow, changes of them
+	// wait, so what is done meanwhile must be quick, and no methods of a Table may be called.
+	Hold(tables []Table)
+	// Def is Table.Def of the state that is held; nil also when memory answers nothing for the table.
+	Def(t Table) *schema.Table
+	// SearchMemory is Table.SearchMemory on the state that is held.
+	SearchMemory(t Table, s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error)
+	// Release lets the tables go on.
+	Release()
 }

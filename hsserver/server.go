@@ -47,7 +47,7 @@ func (s *Server) NewSession(c netserver.Conn) netserver.Session {
 		ss.lineBytes = maxUnauthorizedLineBytes
 	}
 	c.SetInputLimit(ss.lineBytes)
-	ss.emit, ss.next = ss.emitRow, ss.nextInValue
+	ss.emit = ss.emitRow
 	ss.emitStored = func(row rowcodec.Row) bool { return ss.emitRow(row, 0) }
 	return ss
 }

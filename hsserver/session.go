@@ -30,8 +30,8 @@ type session struct {
 	answer     answer
 	emit       func(row rowcodec.Row, version uint64) bool // emitRow, bound once
 	emitStored func(row rowcodec.Row) bool
-	next       func() bool // nextInValue, bound once
 
+	run   run
 	batch batch
 	text  []byte // an answer on its way into the batch
 }
@@ -43,6 +43,7 @@ func (s *session) Serve(in []byte) (int, error) {
 	out, limit := s.conn.Out(), s.conn.OutputLimit()
 	pos := 0
 	s.parked = false
+	defer s.endRun()
 	for len(out) < limit && !s.parked {
 		n := bytes.IndexByte(in[pos+s.scanned:], '\n')
 		if n >= 0 {
@@ -65,6 +66,7 @@ func (s *session) Serve(in []byte) (int, error) {
 		if n > 0 && line[n-1] == '\r' {
 			line = line[:n-1]
 		}
+		s.run.ahead = in[pos:]
 		if len(s.batch.writes) == 0 {
 			out = s.execute(line, out)
 		} else if s.text = s.execute(line, s.text[:0]); len(s.text) > 0 {
@@ -102,6 +104,7 @@ func (s *session) Close() {}
 // request.
 func (s *session) park(job func(ctx context.Context, out []byte) []byte) {
 	s.parked = true
+	s.endRun()
 	batch := s.batch.take()
 	s.conn.Park(func(ctx context.Context, out []byte) []byte {
 		out = s.writeBatch(ctx, batch, out)
@@ -140,9 +143,11 @@ func (s *session) execute(line, out []byte) []byte {
 			break
 		}
 		s.count.opens.Add(1)
+		s.endRun()
 		out = s.open(&t, out)
 	case len(command) == 1 && first == 'A':
 		s.count.auths.Add(1)
+		s.endRun()
 		out = s.authorize(&t, out)
 	default:
 		out = append(out, failCommand...)

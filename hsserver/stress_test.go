@@ -16,7 +16,8 @@ import (
 )
 
 // TestReadsDuringChanges has clients read rows and IN lists while whole transactions change them and the table is loaded
-// again with its columns in another order. No answer shows half a transaction, or a column in another one's place.
+// again with its columns in another order. No answer shows half a transaction, or a column in another one's place, and
+// requests that come together see one state.
 func TestReadsDuringChanges(t *testing.T) {
 	const rows = 8
 	m := newMemory(t)
@@ -76,22 +77,29 @@ func TestReadsDuringChanges(t *testing.T) {
 				default:
 				}
 				fmt.Fprint(c, request)
-				for _, want := range []int{1, 4, rows} {
+				seen := ""
+				for i, want := range []int{1, 4, rows} {
 					got, err := r.ReadString('\n')
 					f := strings.Split(strings.TrimSuffix(got, "\n"), "\t")
 					if strings.HasPrefix(got, "1\t1\tunavailable") {
+						seen = ""
 						continue // between two loads, and there is no database
 					}
 					if err != nil || len(f) != 2+2*want {
 						t.Errorf("got %q, %v", got, err)
 						return
 					}
-					for i := 2; i < len(f); i += 2 {
-						if f[i] != f[2] || f[i+1] != f[3] || f[i][0] != 'b' || f[i+1] != "a"+f[i][1:] {
+					for j := 2; j < len(f); j += 2 {
+						if f[j] != f[2] || f[j+1] != f[3] || f[j][0] != 'b' || f[j+1] != "a"+f[j][1:] {
 							t.Errorf("torn answer %q", got)
 							return
 						}
 					}
+					if i > 0 && seen != "" && seen != f[2] {
+						t.Errorf("answer %d is of another state than the one before it: %s, %s", i, f[2], seen)
+						return
+					}
+					seen = f[2]
 				}
 			}
 		})

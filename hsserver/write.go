@@ -46,6 +46,7 @@ const maxInsertValues = 4096
 
 // write carries out a request that changes rows.
 func (s *session) write(ix *openIndex, t *tokens, out []byte) []byte {
+	s.endRun()
 	r := &s.req
 	var f failure
 	switch {
@@ -259,7 +260,7 @@ func (s *session) modifyFound(tx Tx, c *schema.Change) error {
 		if err := tx.Search(&s.search, row); err != nil {
 			return err
 		}
-		if !s.next() {
+		if !s.nextInValue() {
 			return nil
 		}
 	}

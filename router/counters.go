@@ -51,9 +51,9 @@ func (c *Counters) shard() *counterShard {
 	return &c.shards[rand.Uint32()%counterShards]
 }
 
-func (c *Counters) addMemory() {
+func (c *Counters) addMemory(n uint64) {
 	if s := c.shard(); s != nil {
-		s.memory.Add(1)
+		s.memory.Add(n)
 	}
 }
 

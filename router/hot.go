@@ -47,7 +47,7 @@ func (t *Table) searchHot(ctx context.Context, c *Counters, s *schema.Search, em
 	case cache.HotChanged:
 		return true, ErrChanged
 	case cache.HotFound:
-		c.addMemory()
+		c.addMemory(1)
 		return true, nil
 	case cache.HotLead:
 		if !t.router.read(t.name, ct, read, s) {

@@ -407,7 +407,7 @@ func TestCountersAddUp(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for i := range 1000 {
-				c.addMemory()
+				c.addMemory(1)
 				c.addDatabase(nil)
 				if i%10 == 0 {
 					c.addDatabase(errors.New("x"))
@@ -420,7 +420,7 @@ func TestCountersAddUp(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	var none *Counters
-	none.addMemory()
+	none.addMemory(1)
 	none.addDatabase(nil)
 	if none.Counts() != (Counts{}) {
 		t.Error("nil counts")

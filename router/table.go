@@ -86,13 +86,9 @@ func (t *Table) SearchMemory(c *Counters, s *schema.Search, emit func(row rowcod
 	if ct == nil || t.fenced() {
 		return false, nil
 	}
-	return outcome(c, ct.Search(s, emit))
-}
-
-func outcome(c *Counters, o cache.Outcome) (served bool, err error) {
-	switch o {
+	switch ct.Search(s, emit) {
 	case cache.Served:
-		c.addMemory()
+		c.addMemory(1)
 		return true, nil
 	case cache.Changed:
 		return false, ErrChanged
@@ -106,40 +102,12 @@ type SearchFunc = func(s *schema.Search, emit func(row rowcodec.Row, version uin
 // ViewMemory calls fn with a function that works as SearchMemory does and sees the table as it is at one moment. fn must
 // be quick and makes no other calls to the table.
 func (t *Table) ViewMemory(c *Counters, fn func(search SearchFunc)) {
-	ct := t.inMemory()
-	if ct == nil || !answers(ct.State()) || t.fenced() {
-		// Without the table's lock, which a snapshot holds for long.
-		fn(func(*schema.Search, func(rowcodec.Row, uint64) bool) (bool, error) { return false, nil })
-		return
-	}
-	ct.View(func(v cache.View) {
-		fn(func(s *schema.Search, emit func(rowcodec.Row, uint64) bool) (bool, error) {
-			return outcome(c, v.Search(s, emit))
-		})
+	var v View
+	v.Hold(t)
+	defer v.Release(c)
+	fn(func(s *schema.Search, emit func(rowcodec.Row, uint64) bool) (bool, error) {
+		return v.SearchMemory(t, s, emit)
 	})
-}
-
-// SearchMemoryEach is SearchMemory for s, then calls next, which may change s.Values, and searches again, until next returns
-// false. No search sees a later state of the table than another. When one of them is the database's, served is false, and
-// what was emitted is no answer.
-func (t *Table) SearchMemoryEach(c *Counters, s *schema.Search, next func() bool, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error) {
-	n := 0
-	t.ViewMemory(nil, func(search SearchFunc) {
-		for {
-			if served, err = search(s, emit); !served || err != nil {
-				return
-			}
-			if n++; !next() {
-				return
-			}
-		}
-	})
-	if served && err == nil {
-		for range n {
-			c.addMemory()
-		}
-	}
-	return served, err
 }
 
 // SearchDatabase answers s from the database, with the same rows in the same order as memory would, until emit returns

@@ -44,6 +44,25 @@ func (c *hsClient) ask(line string) (string, error) {
 	return strings.TrimSuffix(answer, "\n"), err
 }
 
+// batch sends lines in one write and returns their answers.
+func (c *hsClient) batch(lines ...string) ([]string, error) {
+	if err := c.conn.SetDeadline(time.Now().Add(40 * time.Second)); err != nil {
+		return nil, err
+	}
+	if _, err := c.conn.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+		return nil, err
+	}
+	answers := make([]string, len(lines))
+	for i := range answers {
+		answer, err := c.in.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = strings.TrimSuffix(answer, "\n")
+	}
+	return answers, nil
+}
+
 func (c *hsClient) mustAsk(t *testing.T, line, want string) {
 	t.Helper()
 	if got, err := c.ask(line); err != nil || got != want {

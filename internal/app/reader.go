@@ -19,11 +19,11 @@ type boundTable struct {
 }
 
 var (
-	_ hsserver.Table        = boundTable{}
-	_ hsserver.EachSearcher = boundTable{}
-	_ hsserver.Preparer     = boundTable{}
-	_ mcserver.Table        = boundTable{}
-	_ mcserver.Viewer       = boundTable{}
+	_ hsserver.Table    = boundTable{}
+	_ hsserver.Viewer   = hsReader{}
+	_ hsserver.Preparer = boundTable{}
+	_ mcserver.Table    = boundTable{}
+	_ mcserver.Viewer   = boundTable{}
 )
 
 func (t boundTable) translate(err error) error {
@@ -54,12 +54,6 @@ func (t boundTable) ViewMemory(fn func(search func(s *schema.Search, emit func(r
 	})
 }
 
-// SearchMemoryEach implements hsserver.EachSearcher.
-func (t boundTable) SearchMemoryEach(s *schema.Search, next func() bool, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error) {
-	served, err = t.Table.SearchMemoryEach(t.counters, s, next, emit)
-	return served, t.translate(err)
-}
-
 // hsReader finds tables for the HandlerSocket protocol.
 type hsReader struct {
 	router   *router.Router
@@ -83,6 +77,35 @@ func (r hsReader) Open(ctx context.Context, schemaName, table string) (hsserver.
 	}
 	return boundTable{t, r.counters, hsserver.ErrChanged}, nil
 }
+
+// NewView implements hsserver.Viewer.
+func (r hsReader) NewView() hsserver.View { return &hsView{counters: r.counters} }
+
+// hsView is a router's view for the HandlerSocket protocol.
+type hsView struct {
+	view     router.View
+	counters *router.Counters
+	tables   []*router.Table // memory for Hold
+}
+
+func (v *hsView) Hold(tables []hsserver.Table) {
+	for _, t := range tables {
+		v.tables = append(v.tables, t.(boundTable).Table)
+	}
+	v.view.Hold(v.tables...)
+	clear(v.tables)
+	v.tables = v.tables[:0]
+}
+
+func (v *hsView) Def(t hsserver.Table) *schema.Table { return v.view.Def(t.(boundTable).Table) }
+
+func (v *hsView) SearchMemory(t hsserver.Table, s *schema.Search, emit func(row rowcodec.Row, version uint64) bool) (served bool, err error) {
+	b := t.(boundTable)
+	served, err = v.view.SearchMemory(b.Table, s, emit)
+	return served, b.translate(err)
+}
+
+func (v *hsView) Release() { v.view.Release(v.counters) }
 
 // mcReader finds tables for the memcached protocols.
 type mcReader struct {
