@@ -12,7 +12,6 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
-	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
@@ -99,7 +98,9 @@ type errantLook struct {
 	came   origins // MariaDB
 }
 
-func (l *errantLook) images(uint64) (*rowcodec.Decoder, int) { return nil, 0 }
+func (l *errantLook) images(uint64) wanted { return wanted{} }
+
+func (l *errantLook) outgrown() {}
 
 // HandleEvent implements eventHandler.
 func (l *errantLook) HandleEvent(ev *replication.BinlogEvent) error {
@@ -130,9 +131,9 @@ func (l *errantLook) HandleEvent(ev *replication.BinlogEvent) error {
 
 // check notes transactions that the server has passed over since the event before: bytes are missing.
 func (l *errantLook) check(ev *replication.BinlogEvent, before coordinate) {
-	start := uint64(ev.Header.LogPos)
+	start := l.place.pos
 	if ev.Header.EventType != replication.HEARTBEAT_EVENT && ev.Header.EventType != replication.HEARTBEAT_LOG_EVENT_V2 {
-		start = l.place.pos - uint64(ev.Header.EventSize)
+		start -= uint64(ev.Header.EventSize)
 	}
 	if l.fresh && before.file == l.place.file && start > before.pos {
 		l.errant = true

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"runtime/debug"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/rowcodec"
@@ -24,9 +24,19 @@ import (
 type eventHandler interface {
 	// HandleEvent takes an event, whose bytes are valid during the call only if it is one of rows. An error ends the stream.
 	HandleEvent(ev *replication.BinlogEvent) error
-	// images says what is wanted of a large event of rows: nothing if d is nil, else the rows, of which values of more than
-	// most bytes may be cut off behind those; all where most is 0.
-	images(tableID uint64) (d *rowcodec.Decoder, most int)
+	// images says what is wanted of an event of rows that is looked through as it comes.
+	images(tableID uint64) wanted
+	// outgrown says that the images of an event were more than wanted.limit: the event comes without them.
+	outgrown()
+}
+
+// wanted is what a handler wants of the images of an event: nothing where decoder is nil.
+type wanted struct {
+	decoder *rowcodec.Decoder
+	// most is how many bytes of a row are kept, 0 for all: a larger row may come cut off, see rowcodec.Decoder.Cut.
+	most int
+	// limit is how many bytes of images are kept.
+	limit int
 }
 
 // streamOptions say how to open a stream.
@@ -45,20 +55,16 @@ type logReader struct {
 	options streamOptions
 	command byte
 	arg     string
-	parser  *replication.BinlogParser
 	handler eventHandler
-	sums    bool // events end with a checksum
-	head    [replication.EventHeaderSize]byte
-	buf     []byte // of events of rows
+	// log is how the log's events are read, inner how those within compressed transactions are.
+	log, inner layer
+	head       [replication.EventHeaderSize]byte
+	buf        []byte        // of events of rows
+	zstd       *zstd.Decoder // of compressed transactions
+	zlib       io.ReadCloser // of compressed events
 }
 
 const (
-	// largeEvent is from where on an event of rows is looked through as it comes, instead of being kept as a whole.
-	largeEvent = 1 << 20
-	// keptEvent is the memory for events that is kept from one to the next.
-	keptEvent = largeEvent
-	// eventPiece is what is read of an event at a time: its memory grows with what comes, not with what is claimed.
-	eventPiece = 4 << 20
 	// logStart is where every log file begins, and annotated asks MariaDB for the events that hold statements.
 	logStart  = 4
 	annotated = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT
@@ -70,10 +76,7 @@ func openLog(ctx context.Context, src *source, o streamOptions, handler eventHan
 	if err != nil {
 		return nil, err
 	}
-	r := &logReader{conn: conn, options: o, parser: replication.NewBinlogParser(), handler: handler}
-	r.parser.SetFlavor(src.flavor)
-	r.parser.SetVerifyChecksum(true)
-	r.parser.SetRowsEventDecodeFunc(rowcodec.Capture)
+	r := &logReader{conn: conn, options: o, handler: handler, log: newLayer(src.flavor), inner: newLayer(src.flavor)}
 	if err := r.register(ctx, src); err != nil {
 		conn.Close()
 		return nil, err
@@ -147,7 +150,12 @@ func dumpGTIDArgument(serverID uint32, set []byte) []byte {
 }
 
 // close ends the connection.
-func (r *logReader) close() { r.conn.Close() }
+func (r *logReader) close() {
+	r.conn.Close()
+	if r.zstd != nil {
+		r.zstd.Close()
+	}
+}
 
 // run has the source send its log until something ends it.
 func (r *logReader) run(ctx context.Context) error {
@@ -158,7 +166,7 @@ func (r *logReader) run(ctx context.Context) error {
 		}
 		return limit
 	}
-	return r.conn.ReadLog(ctx, r.command, r.arg, patience, func(e *sqltext.LogEvent) error { return r.event(e) })
+	return r.conn.ReadLog(ctx, r.command, r.arg, patience, r.event)
 }
 
 // errFault is a panic of what takes events. What it has left half done is not known.
@@ -174,222 +182,6 @@ func (r *logReader) handle(ev *replication.BinlogEvent) (err error) {
 	return r.handler.HandleEvent(ev)
 }
 
-// incoming is an event as it comes; see sqltext.LogEvent.
-type incoming interface {
-	io.Reader
-	Skip() error
-}
-
-// event takes one event.
-func (r *logReader) event(e incoming) error {
-	head := r.head[:]
-	if _, err := io.ReadFull(e, head); err != nil {
-		return short(err)
-	}
-	var h replication.EventHeader
-	if err := h.Decode(head); err != nil {
-		return fmt.Errorf("head of an event: %w", err)
-	}
-	size := int(h.EventSize)
-	if size < len(head) {
-		return errEventShort
-	}
-	var ev *replication.BinlogEvent
-	var err error
-	kind, rows, plain := rowsEvent(h.EventType)
-	switch {
-	case plain && size > largeEvent:
-		ev, err = r.large(e, head, size, kind)
-	case size > largeEvent && isText(h.EventType):
-		// The text of a statement whose rows follow: nobody wants it, and a large one least.
-		ev = &replication.BinlogEvent{Header: &h, Event: &replication.GenericEvent{}}
-		err = e.Skip()
-	case rows:
-		if r.buf, err = appendEvent(append(r.buf[:0], head...), e, size-len(head)); err == nil {
-			ev, err = r.parse(r.buf)
-		}
-	default:
-		// Table maps are kept by the parser, and texts by others.
-		data := append(make([]byte, 0, min(size, largeEvent)), head...)
-		if data, err = appendEvent(data, e, size-len(head)); err == nil {
-			ev, err = r.parse(data)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if d, ok := ev.Event.(*replication.FormatDescriptionEvent); ok {
-		r.sums = d.ChecksumAlgorithm == replication.BINLOG_CHECKSUM_ALG_CRC32
-	}
-	err = r.handle(ev)
-	if cap(r.buf) > keptEvent {
-		r.buf = nil
-	}
-	return err
-}
-
-// rowsEvent tells events of rows, and what those do whose images stand in them as they are: plain.
-func rowsEvent(t replication.EventType) (kind rowcodec.EventKind, rows, plain bool) {
-	switch t {
-	case replication.WRITE_ROWS_EVENTv1, replication.WRITE_ROWS_EVENTv2:
-		return rowcodec.EventInsert, true, true
-	case replication.UPDATE_ROWS_EVENTv1, replication.UPDATE_ROWS_EVENTv2:
-		return rowcodec.EventUpdate, true, true
-	case replication.DELETE_ROWS_EVENTv1, replication.DELETE_ROWS_EVENTv2:
-		return rowcodec.EventDelete, true, true
-	case replication.PARTIAL_UPDATE_ROWS_EVENT, replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1,
-		replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
-		return 0, true, false
-	}
-	return 0, false, false
-}
-
-// isText tells events that hold nothing but the text of a statement.
-func isText(t replication.EventType) bool {
-	return t == replication.ROWS_QUERY_EVENT || t == replication.MARIADB_ANNOTATE_ROWS_EVENT
-}
-
-// appendEvent reads n bytes of an event.
-func appendEvent(b []byte, e io.Reader, n int) ([]byte, error) {
-	for n > 0 {
-		at, piece := len(b), min(n, eventPiece)
-		if cap(b)-at < piece {
-			// What is claimed is not made room for at once, but in few steps.
-			grown := make([]byte, at, at+min(n, max(piece, at)))
-			copy(grown, b)
-			b = grown
-		}
-		b = b[:at+piece]
-		if _, err := io.ReadFull(e, b[at:]); err != nil {
-			return b, short(err)
-		}
-		n -= piece
-	}
-	return b, nil
-}
-
-// errEventShort is an event that is shorter than it says.
-var errEventShort = errors.New("an event of the log ends early")
-
-// short tells the end of an event from that of the connection.
-func short(err error) error {
-	switch err {
-	case io.EOF, io.ErrUnexpectedEOF: // not what wraps them: that is an error of the connection
-		return errEventShort
-	}
-	return err
-}
-
-// parse reads an event that is there as a whole. The parser trusts the lengths in it.
-func (r *logReader) parse(data []byte) (ev *replication.BinlogEvent, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("an event of the log can't be read: %v", p)
-		}
-	}()
-	if len(data) <= replication.EventHeaderSize {
-		return nil, errEventShort
-	}
-	return r.parser.Parse(data)
-}
-
-// large reads a large event of rows without keeping more of it than is wanted.
-func (r *logReader) large(e io.Reader, head []byte, size int, kind rowcodec.EventKind) (*replication.BinlogEvent, error) {
-	sum := 0
-	if r.sums {
-		sum = replication.BinlogChecksumLength
-	}
-	if size < len(head)+sum {
-		return nil, errEventShort
-	}
-	src := &eventBody{r: e, left: size - len(head) - sum, sum: crc32.ChecksumIEEE(head)}
-	b := append(r.buf[:0], head...)
-	var err error
-	take := func(n int) []byte {
-		if err != nil {
-			return make([]byte, n)
-		}
-		at := len(b)
-		b = append(b, make([]byte, n)...)
-		_, err = io.ReadFull(src, b[at:])
-		return b[at:]
-	}
-	// What stands before the images: MySQL's source documentation, Rows_event. The head of events is 10 bytes in version 2.
-	id := take(6)
-	tableID := uint64(binary.LittleEndian.Uint32(id)) | uint64(binary.LittleEndian.Uint16(id[4:]))<<32
-	take(2)
-	switch replication.EventType(head[4]) {
-	case replication.WRITE_ROWS_EVENTv2, replication.UPDATE_ROWS_EVENTv2, replication.DELETE_ROWS_EVENTv2:
-		take(max(int(binary.LittleEndian.Uint16(take(2)))-2, 0))
-	}
-	count := take(1)[0]
-	columns := int(count)
-	switch {
-	case count == 0xfc:
-		columns = int(binary.LittleEndian.Uint16(take(2)))
-	case count > 0xfc:
-		return nil, errors.New("an event of the log has more columns than a table may have")
-	}
-	bitmaps := 1
-	if kind == rowcodec.EventUpdate {
-		bitmaps = 2
-	}
-	take(bitmaps * ((columns + 7) / 8))
-	if err != nil {
-		return nil, short(err)
-	}
-	d, most := r.handler.images(tableID)
-	if d != nil && most > 0 {
-		b, err = d.Cut(b, src, most)
-	} else if d != nil {
-		b, err = appendEvent(b, src, src.left)
-	}
-	if err == nil {
-		_, err = io.Copy(io.Discard, src)
-	}
-	if err == nil && r.sums {
-		var want [replication.BinlogChecksumLength]byte
-		if _, err = io.ReadFull(e, want[:]); err == nil && src.sum != binary.LittleEndian.Uint32(want[:]) {
-			err = replication.ErrChecksumMismatch
-		}
-	}
-	if err != nil {
-		return nil, short(err)
-	}
-	// For the parser it is an event of what is there.
-	binary.LittleEndian.PutUint32(b[9:], uint32(len(b)+sum))
-	if r.sums {
-		b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
-	}
-	r.buf = b
-	ev, err := r.parse(b)
-	if err == nil {
-		ev.Header.EventSize = uint32(size)
-	}
-	return ev, err
-}
-
-// eventBody is what is left of an event before its checksum.
-type eventBody struct {
-	r    io.Reader
-	left int
-	sum  uint32 // of what has been read
-}
-
-// Read implements io.Reader.
-func (c *eventBody) Read(b []byte) (int, error) {
-	if c.left == 0 {
-		return 0, io.EOF
-	}
-	n, err := c.r.Read(b[:min(len(b), c.left)])
-	c.left -= n
-	c.sum = crc32.Update(c.sum, crc32.IEEETable, b[:n])
-	return n, err
-}
-
-// Len is the number of bytes that are left.
-func (c *eventBody) Len() int { return c.left }
-
 // errSeen ends a stream of which one event is enough.
 var errSeen = errors.New("an event came")
 
@@ -399,7 +191,9 @@ type firstEvent struct{}
 // HandleEvent implements eventHandler.
 func (firstEvent) HandleEvent(*replication.BinlogEvent) error { return errSeen }
 
-func (firstEvent) images(uint64) (*rowcodec.Decoder, int) { return nil, 0 }
+func (firstEvent) images(uint64) wanted { return wanted{} }
+
+func (firstEvent) outgrown() {}
 
 // tryStream opens the log at its end and closes it again.
 func tryStream(ctx context.Context, cfg *sqltext.Config, c *sqltext.Conn, src *source) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/binlogcache/binlogcache/internal/testmysql"
 	"github.com/binlogcache/binlogcache/rowcodec"
+	"github.com/binlogcache/binlogcache/schema"
 )
 
 // Large rows, also those whose events are sent in several packets, arrive whole; those of tables that are not followed are
@@ -164,10 +165,9 @@ func TestAppendEvent(t *testing.T) {
 	if !errors.Is(err, errEventShort) || cap(got) > 2*eventPiece {
 		t.Errorf("a short event: %v, room for %d bytes", err, cap(got))
 	}
-	var r logReader
-	r.parser = replication.NewBinlogParser()
+	l := newLayer(schema.FlavorMySQL)
 	for _, data := range [][]byte{nil, make([]byte, replication.EventHeaderSize), bytes.Repeat([]byte{0xff}, 40)} {
-		if _, err := r.parse(data); err == nil {
+		if _, err := l.parse(data); err == nil {
 			t.Errorf("%d bytes that are no event gave no error", len(data))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -105,12 +106,7 @@ func (s *stream) HandleEvent(ev *replication.BinlogEvent) error {
 		s.tx.prepared = e.Flags&mariadbPreparedXA != 0
 		return nil
 	case *replication.TransactionPayloadEvent:
-		for _, inner := range e.Events {
-			if err := s.content(inner); err != nil {
-				return err
-			}
-		}
-		return nil
+		return nil // what is in it follows
 	}
 	return s.content(ev)
 }
@@ -128,6 +124,13 @@ func (s *stream) move(ev *replication.BinlogEvent) {
 	case h.Flags&replication.LOG_EVENT_ARTIFICIAL_F == 0 && uint32(s.pos)+h.EventSize == h.LogPos:
 		// The header has 32 bits; a file that a huge transaction ends can be larger.
 		s.pos += uint64(h.EventSize)
+	case h.EventType == replication.HEARTBEAT_EVENT:
+		// Not of an event in the file, but a place in it: what is far behind is beyond 4 GiB.
+		at := s.pos&^math.MaxUint32 | uint64(h.LogPos)
+		if at < s.pos && s.pos-at > math.MaxInt32 {
+			at += 1 << 32
+		}
+		s.pos = at
 	default:
 		s.pos = uint64(h.LogPos)
 	}
@@ -303,19 +306,23 @@ func (s *stream) tableMap(tm *replication.TableMapEvent) {
 }
 
 // images implements eventHandler.
-func (s *stream) images(tableID uint64) (d *rowcodec.Decoder, most int) {
+func (s *stream) images(tableID uint64) wanted {
 	if !s.open || s.tx.skip || s.tx.over {
-		return nil, 0
+		return wanted{}
 	}
 	b := s.tx.binding(tableID)
 	if b == nil || b.tc == nil || b.tc.lost != "" {
-		return nil, 0
+		return wanted{}
 	}
+	w := wanted{decoder: b.decoder, limit: int(s.f.cfg.MaxTransactionBytes)}
 	if b.tc.feed != nil {
-		most = mostRow(b.tc.feed.target)
+		w.most = mostRow(b.tc.feed.target)
 	}
-	return b.decoder, most
+	return w
 }
+
+// outgrown implements eventHandler.
+func (s *stream) outgrown() { s.tx.drop() }
 
 // find returns the followed table of that name, or nil. A table that the patterns match is followed from its first row
 // on, if nothing else has told of it.

@@ -343,6 +343,18 @@ func TestLargeLogFile(t *testing.T) {
 	if at := h.f.pos.mark().at; at != (coordinate{"b.000001", 1<<32 + 150}) {
 		t.Errorf("at %v", at)
 	}
+	for _, c := range []struct {
+		low  uint32
+		want uint64
+	}{{150, 1<<32 + 150}, {350, 1<<32 + 350}, {1<<32 - 1, 1<<33 - 1}, {7, 1<<33 + 7}} {
+		h.must(h.HandleEvent(&replication.BinlogEvent{
+			Header: &replication.EventHeader{EventType: replication.HEARTBEAT_EVENT, LogPos: c.low, EventSize: 40},
+			Event:  &replication.HeartbeatEvent{Filename: "b.000001"},
+		}))
+		if at := h.f.pos.mark().at; at != (coordinate{"b.000001", c.want}) {
+			t.Errorf("heartbeat at %d: %v", c.low, at)
+		}
+	}
 }
 
 // Savepoints take back what came after them, also of tables that came in later.

@@ -1,6 +1,7 @@
 package rowcodec
 
 import (
+	"errors"
 	"io"
 )
 
@@ -10,47 +11,72 @@ type Source interface {
 	Len() int
 }
 
-// Cut reads the row images of one event (none that is compressed, or partial) and appends them to dst, with values of texts
-// and bytes of more than most bytes cut off behind most+1: who decodes them gets rows that are longer than most where the
-// true ones are, and else the true ones. Keys are not cut, since servers have none so long. Malformed images stay malformed, for
-// Decode to say so, and are not read to their end. The error is that of src.
-func (d *Decoder) Cut(dst []byte, src Source, most int) ([]byte, error) {
+// ErrOver is given by Cut for an event of which more would have to be kept than is wanted.
+var ErrOver = errors.New("row images are larger than wanted")
+
+// keyBytes is what is always left of a value: no server has keys of more than 3,072 bytes.
+const keyBytes = 4096
+
+// Cut reads the row images of one event (none that is compressed, or partial) and appends them to dst. Of rows whose texts
+// and bytes come to more than most bytes the values are cut off, behind most+1 bytes of all of them and not within the
+// first few thousand of one: who decodes them gets rows that are longer than most where the true ones are, with their
+// keys, and else the true ones. When more than limit bytes come to be kept in all it ends with ErrOver.
+//
+// Malformed images stay malformed, for Decode to say so, and are not read to their end. Other errors are those of src.
+func (d *Decoder) Cut(dst []byte, src Source, most, limit int) ([]byte, error) {
 	nulls := (len(d.columns) + 7) / 8
+	start := len(dst)
 	for src.Len() > 0 {
 		image := len(dst)
 		var err error
 		if dst, err = appendFrom(dst, src, nulls); err != nil || len(dst)-image < nulls {
 			return dst, err
 		}
+		room := most + 1 // of the row, for values that can be cut off
 		for i := range d.columns {
 			if dst[image+i>>3]&(1<<(i&7)) != 0 {
 				continue
 			}
-			var whole bool
-			if dst, whole, err = d.columns[i].cut(dst, src, most); err != nil || !whole {
+			at, whole := len(dst), false
+			dst, whole, err = d.columns[i].cut(dst, src, max(room, min(most+1, keyBytes)), start+limit-at)
+			if err != nil || !whole {
 				return dst, err
 			}
+			if d.columns[i].op == opBytes {
+				room -= len(dst) - at - int(d.columns[i].prefix)
+			}
+		}
+		if len(dst)-start > limit {
+			return dst, ErrOver
 		}
 	}
 	return dst, nil
 }
 
+// fromPiece is what appendFrom reads at a time: memory grows with what comes, not with what is claimed.
+const fromPiece = 1 << 20
+
 // appendFrom appends the next n bytes, or what there is.
 func appendFrom(dst []byte, src Source, n int) ([]byte, error) {
-	at := len(dst)
-	n = min(n, src.Len())
-	if cap(dst)-at < n {
-		grown := make([]byte, at, max(2*at, at+n))
-		copy(grown, dst)
-		dst = grown
+	for n = min(n, src.Len()); n > 0; {
+		at, piece := len(dst), min(n, fromPiece)
+		if cap(dst)-at < piece {
+			grown := make([]byte, at, max(at+piece, min(2*at, at+n)))
+			copy(grown, dst)
+			dst = grown
+		}
+		dst = dst[:at+piece]
+		if _, err := io.ReadFull(src, dst[at:]); err != nil {
+			return dst, err
+		}
+		n -= piece
 	}
-	dst = dst[:at+n]
-	_, err := io.ReadFull(src, dst[at:])
-	return dst, err
+	return dst, nil
 }
 
-// cut appends the value that comes next. whole is false when the rest of the event does not hold it.
-func (c *imageColumn) cut(dst []byte, src Source, most int) (_ []byte, whole bool, err error) {
+// cut appends the value that comes next, no more than room bytes of it if it is a text or bytes; ErrOver says that these are
+// more than limit. whole is false when the rest of the event does not hold it.
+func (c *imageColumn) cut(dst []byte, src Source, room, limit int) (_ []byte, whole bool, err error) {
 	if c.prefix == 0 {
 		whole = src.Len() >= c.size
 		dst, err = appendFrom(dst, src, c.size)
@@ -70,16 +96,22 @@ func (c *imageColumn) cut(dst []byte, src Source, most int) (_ []byte, whole boo
 	if length > c.most || length > src.Len() {
 		return dst, false, nil
 	}
-	if c.op != opBytes || length <= most+1 {
+	if c.op != opBytes || length <= room {
+		if length > limit {
+			return dst, false, ErrOver
+		}
 		dst, err = appendFrom(dst, src, length)
 		return dst, true, err
 	}
-	for i := range int(c.prefix) {
-		dst[at+i] = byte((most + 1) >> (8 * i))
+	if room > limit {
+		return dst, false, ErrOver
 	}
-	if dst, err = appendFrom(dst, src, most+1); err != nil {
+	for i := range int(c.prefix) {
+		dst[at+i] = byte(room >> (8 * i))
+	}
+	if dst, err = appendFrom(dst, src, room); err != nil {
 		return dst, false, err
 	}
-	_, err = io.CopyN(io.Discard, src, int64(length-most-1))
+	_, err = io.CopyN(io.Discard, src, int64(length-room))
 	return dst, true, err
 }

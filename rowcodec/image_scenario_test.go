@@ -1,6 +1,7 @@
 package rowcodec_test
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"regexp"
@@ -71,7 +72,7 @@ func (s source) scenarioEvents() (shapes []shape) {
 	return shapes
 }
 
-// FuzzScenarios changes row events that servers wrote for the scenarios.
+// FuzzScenarios changes row events that servers wrote for the scenarios, and compares their rows with those that are cut off.
 func FuzzScenarios(f *testing.F) {
 	var shapes []shape
 	for _, server := range testmysql.Servers(f) {
@@ -81,9 +82,9 @@ func FuzzScenarios(f *testing.F) {
 		f.Fatalf("%d events", len(shapes))
 	}
 	for i, s := range shapes {
-		f.Add(uint16(i), byte(s.event.header.EventType), s.event.rows.NdbData)
+		f.Add(uint16(i), byte(s.event.header.EventType), uint16(1+i%40), s.event.rows.NdbData)
 	}
-	f.Fuzz(func(t *testing.T, i uint16, kind byte, body []byte) {
+	f.Fuzz(func(t *testing.T, i uint16, kind byte, most uint16, body []byte) {
 		s := shapes[int(i)%len(shapes)]
 		d, err := rowcodec.NewDecoder(s.def, s.event.rows.Table)
 		if err != nil {
@@ -96,29 +97,53 @@ func FuzzScenarios(f *testing.F) {
 		if rows.ColumnBitmap2 == nil {
 			rows.ColumnBitmap2 = rows.ColumnBitmap1 // an event of another kind
 		}
-		header.EventType, rows.NdbData = replication.EventType(kind), body
-		var arena rowcodec.Arena
-		changes := 0
-		err = d.DecodeEvent(&header, &rows, &arena, func(c rowcodec.Change) error {
-			changes++
-			for _, row := range []rowcodec.Row{c.Before, c.After} {
-				if row == nil {
-					continue
-				}
-				if row.Columns() != len(s.def.Columns) {
-					t.Fatalf("%d columns", row.Columns())
-				}
-				for i := range row.Columns() {
-					row.Value(i)
-				}
-			}
-			return nil
-		})
+		header.EventType = replication.EventType(kind)
+		decode := func(body []byte) (found []rowcodec.Row, err error) {
+			rows.NdbData = body
+			err = d.DecodeEvent(&header, &rows, new(rowcodec.Arena), func(c rowcodec.Change) error {
+				found = append(found, c.Before, c.After)
+				return nil
+			})
+			return found, err
+		}
+		whole, err := decode(body)
 		if err != nil && !errors.Is(err, rowcodec.ErrImage) {
 			t.Fatal(err)
 		}
-		if changes > len(body) && !strings.Contains(header.EventType.String(), "Compressed") {
-			t.Fatalf("%d bytes became %d changes", len(body), changes)
+		compressed := strings.Contains(header.EventType.String(), "Compressed")
+		if len(whole)/2 > len(body) && !compressed {
+			t.Fatalf("%d bytes became %d changes", len(body), len(whole)/2)
+		}
+		for _, row := range whole {
+			if row != nil && row.Columns() != len(s.def.Columns) {
+				t.Fatalf("%d columns", row.Columns())
+			}
+		}
+		if compressed || header.EventType == replication.PARTIAL_UPDATE_ROWS_EVENT {
+			return
+		}
+		short, cutErr := d.Cut(nil, bytes.NewReader(body), int(most), len(body))
+		if cutErr != nil || len(short) > len(body) {
+			t.Fatalf("%d bytes became %d, %v", len(body), len(short), cutErr)
+		}
+		cut, cutErr := decode(short)
+		if len(cut) != len(whole) || (err == nil) != (cutErr == nil) {
+			t.Fatalf("%d rows, %v; cut %d rows, %v", len(whole), err, len(cut), cutErr)
+		}
+		for i, row := range whole {
+			if row != nil && len(row) <= int(most) && !bytes.Equal(row, cut[i]) || row != nil && len(row) > int(most) && len(cut[i]) <= int(most) {
+				t.Fatalf("a row of %d bytes became one of %d where %d may be kept", len(row), len(cut[i]), most)
+			}
+			for c := range s.def.Columns {
+				if row == nil {
+					break
+				}
+				v, null := row.Value(c)
+				got, gotNull := cut[i].Value(c)
+				if null != gotNull || !bytes.HasPrefix(v, got) || len(got) < min(len(v), int(most)+1, 3072) {
+					t.Fatalf("column %d: %q became %q", c, v, got)
+				}
+			}
 		}
 	})
 }

@@ -128,7 +128,13 @@ func FuzzDecode(f *testing.F) {
 
 // checkCut compares images whose long values are cut off with the whole ones.
 func checkCut(t *testing.T, d *Decoder, kind EventKind, present, body []byte) {
-	const most = 5
+	for _, most := range []int{5, 5000} {
+		checkCutAt(t, d, kind, present, body, most)
+	}
+}
+
+func checkCutAt(t *testing.T, d *Decoder, kind EventKind, present, body []byte, most int) {
+	t.Helper()
 	decode := func(body []byte) (rows []Row, err error) {
 		err = d.Decode(kind, present, present, body, false, new(Arena), func(c Change) error {
 			rows = append(rows, c.Before, c.After)
@@ -136,7 +142,7 @@ func checkCut(t *testing.T, d *Decoder, kind EventKind, present, body []byte) {
 		})
 		return rows, err
 	}
-	cut, err := d.Cut([]byte("head"), bytes.NewReader(body), most)
+	cut, err := d.Cut([]byte("head"), bytes.NewReader(body), most, len(body))
 	if err != nil || !bytes.HasPrefix(cut, []byte("head")) || len(cut) > len(body)+4 {
 		t.Fatalf("%d bytes were cut to %d: %v", len(body), len(cut), err)
 	}
@@ -153,9 +159,21 @@ func checkCut(t *testing.T, d *Decoder, kind EventKind, present, body []byte) {
 			v, null := row.Value(c)
 			short, shortNull := got[i].Value(c)
 			whole := bytes.Equal(v, short) && null == shortNull
-			if !whole && (d.columns[c].op != opBytes || len(v) <= most+1 || !bytes.Equal(short, v[:most+1])) {
+			if whole {
+				continue
+			}
+			if d.columns[c].op != opBytes || len(short) < min(most+1, keyBytes) || !bytes.HasPrefix(v, short) || null != shortNull {
 				t.Fatalf("column %d: %q became %q", c, v, short)
 			}
+			if len(got[i]) <= most {
+				t.Fatalf("a row of %d bytes became one of %d", len(row), len(got[i]))
+			}
+		}
+	}
+	if half := len(cut) / 2; half > 4 && wantErr == nil {
+		less, err := d.Cut(nil, bytes.NewReader(body), most, half)
+		if err != ErrOver || len(less) > half+8*len(d.columns)+100 {
+			t.Fatalf("%d bytes are kept where %d may be: %v", len(less), half, err)
 		}
 	}
 }

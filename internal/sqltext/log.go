@@ -11,6 +11,9 @@ import (
 // ErrSilent ends ReadLog when nothing has come for too long. It counts as a connection error.
 var ErrSilent = errors.New("the server has been silent for too long")
 
+// ErrLogEnd ends ReadLog when the server has nothing more to send and never will. It counts as a connection error.
+var ErrLogEnd = errors.New("the server has ended the log")
+
 // Command sends a command that is answered by OK, such as COM_REGISTER_SLAVE. Errors are those of Query.
 func (c *Conn) Command(ctx context.Context, code byte, arg string) error {
 	if c.Broken() {
@@ -45,11 +48,12 @@ func (c *Conn) okay() error {
 	return ErrMalformed
 }
 
-// ReadLog sends a command that has the server send its log (COM_BINLOG_DUMP and its kin) and calls event for each event.
-// It ends with an error: that of event, the server's, ErrSilent, that of the connection, or the cause of ctx. patience is
-// asked before each event how long to wait for it; the time that event takes does not count. The connection is Broken
-// afterwards.
-func (c *Conn) ReadLog(ctx context.Context, code byte, arg string, patience func() time.Duration, event func(e *LogEvent) error) error {
+// ReadLog sends a command that has the server send its log (COM_BINLOG_DUMP and its kin) and calls event for each event,
+// which it has to read to the end: e gives io.EOF after the last byte, and holds its memory whatever the event's size.
+// It ends with an error: that of event, the server's, ErrSilent, ErrLogEnd, that of the connection, or the cause of ctx.
+// patience is asked before each event how long to wait for it; the time that event takes does not count. The connection is
+// Broken afterwards.
+func (c *Conn) ReadLog(ctx context.Context, code byte, arg string, patience func() time.Duration, event func(e io.Reader) error) error {
 	if c.Broken() {
 		return ErrBroken
 	}
@@ -61,15 +65,15 @@ func (c *Conn) ReadLog(ctx context.Context, code byte, arg string, patience func
 	return err
 }
 
-func (c *Conn) readLog(code byte, arg string, patience func() time.Duration, event func(e *LogEvent) error) error {
+func (c *Conn) readLog(code byte, arg string, patience func() time.Duration, event func(e io.Reader) error) error {
 	if err := c.command(code, arg); err != nil {
 		return err
 	}
-	e := &LogEvent{w: &c.wire}
+	e := &logEvent{w: &c.wire}
+	var kind [1]byte
 	for {
 		c.readTimeout = patience()
-		var kind [1]byte
-		err := e.begin()
+		err := e.frame()
 		if err == nil {
 			_, err = io.ReadFull(e, kind[:])
 		}
@@ -79,7 +83,7 @@ func (c *Conn) readLog(code byte, arg string, patience func() time.Duration, eve
 		switch kind[0] {
 		case headOK:
 			if err = event(e); err == nil {
-				err = e.Skip()
+				err = e.end()
 			}
 		case headError:
 			// It is short, but for a server that is none.
@@ -88,7 +92,8 @@ func (c *Conn) readLog(code byte, arg string, patience func() time.Duration, eve
 				err = serverError(append(kind[:], rest...))
 			}
 		case headEOF:
-			err = e.Skip() // there is nothing for now
+			// The command is over: the server is shut down, or somebody has ended the statement.
+			err = &connError{"read the log", ErrLogEnd}
 		default:
 			err = &connError{"read the log", ErrMalformed}
 		}
@@ -100,31 +105,29 @@ func (c *Conn) readLog(code byte, arg string, patience func() time.Duration, eve
 
 // silence tells a wait that was too long from other errors of the connection.
 func silence(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if lost := (*connError)(nil); errors.As(err, &lost) && errors.Is(err, os.ErrDeadlineExceeded) {
 		return &connError{"read the log", ErrSilent}
 	}
 	return err
 }
 
-// LogEvent is one event of the log, as it comes from the server: it is read, not received as a whole.
-type LogEvent struct {
+// logEvent is one event of the log, as it comes from the server: it is read, not received as a whole.
+type logEvent struct {
 	w *wire
 	// left is what is to come of the frame at hand; last is set when no other follows it.
 	left int
 	last bool
 }
 
-// begin waits for the next event.
-func (e *LogEvent) begin() error { return e.frame() }
-
-func (e *LogEvent) frame() error {
+// frame waits for the next frame: the first of an event, or one that goes on with it.
+func (e *logEvent) frame() error {
 	n, err := e.w.frame()
 	e.left, e.last = n, n < maxPayload
 	return err
 }
 
 // Read implements io.Reader: io.EOF comes after the event's last byte.
-func (e *LogEvent) Read(b []byte) (int, error) {
+func (e *logEvent) Read(b []byte) (int, error) {
 	for e.left == 0 {
 		if e.last {
 			return 0, io.EOF
@@ -153,25 +156,14 @@ func (e *LogEvent) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Skip passes over the rest of the event.
-func (e *LogEvent) Skip() error {
-	w := e.w
-	for {
-		for e.left == 0 {
-			if e.last {
-				return nil
-			}
-			if err := e.frame(); err != nil {
-				return err
-			}
-		}
-		if err := w.fill(1); err != nil {
-			return err
-		}
-		n := min(e.left, w.w-w.r)
-		w.r += n
-		e.left -= n
+// end is an error when there is more of the event. One whose frames are all full has an empty one behind them.
+func (e *logEvent) end() error {
+	var next [1]byte
+	switch n, err := e.Read(next[:]); {
+	case n > 0:
+		return &connError{"read the log", ErrMalformed}
+	case err != io.EOF:
+		return err
 	}
+	return nil
 }
-
-var _ io.Reader = (*LogEvent)(nil)
