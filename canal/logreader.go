@@ -152,6 +152,11 @@ func dumpGTIDArgument(serverID uint32, set []byte) []byte {
 // close ends the connection.
 func (r *logReader) close() {
 	r.conn.Close()
+	r.free()
+}
+
+// free lets go of what unpacks.
+func (r *logReader) free() {
 	if r.zstd != nil {
 		r.zstd.Close()
 	}
