@@ -2,8 +2,10 @@ package canal
 
 import (
 	"testing"
+	"time"
 
 	"github.com/binlogcache/binlogcache/internal/testmysql"
+	"github.com/binlogcache/binlogcache/rowcodec"
 )
 
 // exercise does what a log can show of rows: small and large ones, several packets, transactions that others write their
@@ -22,7 +24,7 @@ func (r *rig) exercise() {
 		"",
 		"UPDATE w SET n = n + 1 WHERE id >= 100",
 		"COMMIT",
-		"INSERT INTO w VALUES (4, REPEAT('x', 2500000), 4), (5, REPEAT('y', 17000000), 5)",
+		"INSERT INTO w VALUES (4, REPEAT('x', 2500000), 4), (5, REPEAT('y', 1100000), 5)",
 		"UPDATE w SET n = 44, v = CONCAT(v, 'z') WHERE id IN (4, 5)",
 		"DELETE FROM w WHERE id = 5",
 	} {
@@ -56,21 +58,26 @@ func TestLogSettings(t *testing.T) {
 	type setting struct {
 		name    string
 		options []string
-		// global are settings that are made while the log is followed, session those of the session that writes.
-		global, session []string
+		// global are settings that are made while the log is followed.
+		global []string
 	}
+	// Timeouts that a taker who is held up would run into, and acknowledgements that nobody gives.
+	impatient := []string{"--net-write-timeout=1", "--wait-timeout=1", "--interactive-timeout=1"}
 	all := map[string][]setting{
 		testmysql.MySQL: {
-			{name: "no checksums", options: []string{"--binlog-checksum=NONE"}, global: []string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"}},
-			{name: "compressed", options: []string{"--binlog-transaction-compression=ON", "--binlog-row-event-max-size=1073741824"}},
-			{name: "compressed by one session", options: []string{"--binlog-rows-query-log-events=ON"}, session: []string{"binlog_transaction_compression = ON"}},
-			{name: "small events", options: []string{"--binlog-row-event-max-size=256", "--binlog-rows-query-log-events=ON"}},
+			{"no checksums", append(impatient, "--binlog-checksum=NONE", "--plugin-load-add=semisync_source.so",
+				"--loose-rpl-semi-sync-source-enabled=ON", "--loose-rpl-semi-sync-source-timeout=10"),
+				[]string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"}},
+			{"compressed, large events", []string{"--binlog-transaction-compression=ON", "--binlog-row-event-max-size=1073741824"}, nil},
+			{"small events, texts", []string{"--binlog-row-event-max-size=256", "--binlog-rows-query-log-events=ON"},
+				[]string{"binlog_transaction_compression = ON"}},
 		},
 		testmysql.MariaDB: {
-			{name: "no checksums", options: []string{"--binlog-checksum=NONE"}, global: []string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"}},
-			{name: "compressed", options: []string{"--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--binlog-row-event-max-size=1073741824"}},
-			{name: "compressed, no checksums", options: []string{"--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--binlog-checksum=NONE", "--binlog-annotate-row-events=OFF"}},
-			{name: "small events", options: []string{"--binlog-row-event-max-size=256"}},
+			{"no checksums", append(impatient, "--binlog-checksum=NONE", "--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=10"),
+				[]string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"}},
+			{"compressed, large events", []string{"--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--binlog-row-event-max-size=1073741824"}, nil},
+			{"compressed, small events, no checksums", []string{"--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--binlog-checksum=NONE", "--binlog-row-event-max-size=256"},
+				[]string{"log_bin_compress = OFF"}},
 		},
 	}
 	for flavor, settings := range all {
@@ -79,15 +86,17 @@ func TestLogSettings(t *testing.T) {
 				t.Parallel()
 				s := testmysql.Private(t, flavor, set.options...)
 				r := exercised(t, s)
+				before := r.executed()
 				r.start(nil, nil)
 				r.same("w")
-				for _, sql := range set.session {
-					r.exec("SET SESSION " + sql)
-				}
 				r.exercise()
 				for _, sql := range set.global {
 					r.exec("SET GLOBAL " + sql)
+					r.reconnect() // some count for new sessions
 					r.exercise()
+				}
+				if len(set.global) == 2 {
+					r.holdUp(3 * time.Second)
 				}
 				// A shut-down in order is the end of a file, and of the stream.
 				s.Stop()
@@ -95,10 +104,47 @@ func TestLogSettings(t *testing.T) {
 				r.reconnect()
 				r.exec("UPDATE w SET n = 3 WHERE id = 3")
 				r.same("w")
-				if st := r.f.Status(); st.Reconnects[ReasonUnreadable]+st.Reconnects[ReasonGone] != 0 || r.sink.loadsOf(r.schema+".w") != 1 {
+				if st := r.f.Status(); st.Reconnects[ReasonUnreadable]+st.Reconnects[ReasonGone]+st.Reconnects[ReasonServer] != 0 || r.sink.loadsOf(r.schema+".w") != 1 {
 					t.Errorf("%d loads, reconnects %v", r.sink.loadsOf(r.schema+".w"), st.Reconnects)
 				}
+				r.readThrough(before)
 			})
 		}
+	}
+}
+
+// holdUp keeps the stream from being read for a while, with more to come than there is room for on the way.
+func (r *rig) holdUp(d time.Duration) {
+	r.t.Helper()
+	r.sink.mu.Lock()
+	r.sink.onChanges = func(*memTable, []rowcodec.Change) {
+		time.Sleep(d)
+		r.sink.onChanges = nil
+	}
+	r.sink.mu.Unlock()
+	r.exec("UPDATE w SET n = 0 WHERE id = 3")
+	for range 4 {
+		r.exec("UPDATE w SET n = n + 1, v = REPEAT('p', 3000000) WHERE id = 4")
+	}
+	r.same("w")
+	if st := r.f.Status(); len(st.Reconnects) != 0 {
+		r.t.Errorf("reconnects %v, %s", st.Reconnects, st.Trouble)
+	}
+}
+
+// readThrough reads the log after those transactions to its end.
+func (r *rig) readThrough(after string) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	src, err := inspect(ctx, r.conn)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	o := streamOptions{source: r.f.cfg.Source, serverID: freeServerID(ctx, r.conn), heartbeat: defaultHeartbeat}
+	if o.from, err = parseGTIDs(src.flavor, after); err != nil {
+		r.t.Fatal(err)
+	}
+	if lacking, err := errant(ctx, src, o, origins{}); err != nil || lacking != (lack{}) {
+		r.t.Errorf("the log after %s: %v, %v", after, lacking, err)
 	}
 }
