@@ -61,7 +61,7 @@ func appendFrom(dst []byte, src Source, n int) ([]byte, error) {
 	for n = min(n, src.Len()); n > 0; {
 		at, piece := len(dst), min(n, fromPiece)
 		if cap(dst)-at < piece {
-			grown := make([]byte, at, max(at+piece, min(2*at, at+n)))
+			grown := make([]byte, at, max(2*at, at+piece))
 			copy(grown, dst)
 			dst = grown
 		}
