@@ -51,6 +51,9 @@ func (f *Follower) stream(parent context.Context, src *source, serverID uint32) 
 	return s.came.Load(), streamFailure(ctx, err)
 }
 
+// mariadbSameID is ER_SLAVE_SAME_ID, which go-mysql has no name for.
+const mariadbSameID = 4052
+
 // streamFailure sorts the ends of a stream; the cause of ctx's end goes before err.
 func streamFailure(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
@@ -63,7 +66,7 @@ func streamFailure(ctx context.Context, err error) error {
 		return &failure{reason: ReasonAccess, err: p, mend: []Problem{p}}
 	}
 	switch code := sqltext.ServerCode(err); {
-	case code == mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && strings.Contains(err.Error(), "same server_"):
+	case code == mariadbSameID || code == mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && strings.Contains(err.Error(), "same server_"):
 		return &failure{reason: ReasonServerID, err: err}
 	case code == mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG:
 		return &failure{reason: ReasonGone, err: fmt.Errorf("the source cannot give its log from the applied place on: %w", err), anew: true}

@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -147,4 +148,69 @@ func (r *rig) readThrough(after string) {
 	if lacking, err := errant(ctx, src, o, origins{}); err != nil || lacking != (lack{}) {
 		r.t.Errorf("the log after %s: %v, %v", after, lacking, err)
 	}
+}
+
+// A server that ends the stream, in whatever way, is asked for another at once.
+func TestStreamEndedByServer(t *testing.T) {
+	private(t, func(t *testing.T, s testmysql.Server) {
+		r := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		r.start(nil, nil)
+		r.same("w")
+		for i, kill := range []string{"KILL QUERY", "KILL CONNECTION"} {
+			ended := func() (n uint64) {
+				for _, c := range r.f.Status().Reconnects {
+					n += c
+				}
+				return n
+			}
+			before, begin := ended(), time.Now()
+			var id string
+			if err := r.conn.Query(t.Context(), "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'", func(v [][]byte) error {
+				id = string(v[0])
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			r.exec(kill + " " + id)
+			r.eventually("the end of the stream", func() bool { return ended() > before })
+			t.Logf("%s: after %v: %s", kill, time.Since(begin).Round(time.Millisecond), r.f.Status().Trouble)
+			if took := time.Since(begin); took > 4*time.Second {
+				t.Errorf("%s was noticed after %v", kill, took)
+			}
+			r.exec(fmt.Sprintf("INSERT INTO w VALUES (%d, 0, '')", 10+i))
+			r.same("w")
+		}
+		if st := r.f.Status(); r.sink.loadsOf(r.schema+".w") != 1 {
+			t.Errorf("%d loads, reconnects %v", r.sink.loadsOf(r.schema+".w"), st.Reconnects)
+		}
+	})
+}
+
+// Two followers of one number: MySQL does not mind, MariaDB lets one go when the other comes. Neither loses anything.
+func TestEqualServerIDs(t *testing.T) {
+	private(t, func(t *testing.T, s testmysql.Server) {
+		a := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		a.start(func(cfg *Config) { cfg.ServerID = 4242 }, nil)
+		a.same("w")
+		b := newRig(t, s, tableW, "INSERT INTO w VALUES (1, 1, '')")
+		b.start(func(cfg *Config) { cfg.ServerID = 4242 }, nil)
+		for i := range 20 {
+			a.exec(fmt.Sprintf("INSERT INTO w VALUES (%d, 0, '')", 10+i))
+			b.exec(fmt.Sprintf("INSERT INTO w VALUES (%d, 0, '')", 10+i))
+			time.Sleep(100 * time.Millisecond)
+		}
+		a.same("w")
+		b.same("w")
+		for _, r := range []*rig{a, b} {
+			st := r.f.Status()
+			others := len(st.Reconnects)
+			if st.Reconnects[ReasonServerID] > 0 {
+				others--
+			}
+			if r.sink.loadsOf(r.schema+".w") != 1 || others > 0 || s.Flavor == testmysql.MariaDB && len(st.Reconnects) == 0 {
+				t.Errorf("%d loads, reconnects %v: %s", r.sink.loadsOf(r.schema+".w"), st.Reconnects, st.Trouble)
+			}
+		}
+		t.Logf("reconnects %v, %v", a.f.Status().Reconnects, b.f.Status().Reconnects)
+	})
 }

@@ -317,6 +317,7 @@ func TestStreamErrors(t *testing.T) {
 	}{
 		{&mysql.MyError{Code: 1236, Message: "Could not find first log file name"}, ReasonGone, true},
 		{&mysql.MyError{Code: 1236, Message: "A slave with the same server_uuid/server_id as this slave has connected"}, ReasonServerID, false},
+		{&mysql.MyError{Code: 4052, Message: "A slave with the same server_uuid/server_id is already connected"}, ReasonServerID, false},
 		{&mysql.MyError{Code: 1045, Message: "Access denied"}, ReasonAccess, false},
 		{&mysql.MyError{Code: 1053, Message: "shutdown"}, ReasonServer, false},
 		{mysql.ErrBadConn, ReasonNetwork, false},
