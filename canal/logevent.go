@@ -225,7 +225,11 @@ func (l *layer) parse(data []byte) (ev *replication.BinlogEvent, err error) {
 		return nil, errEventShort
 	}
 	if data[4] == byte(replication.TABLE_MAP_EVENT) {
-		if err := checkTableMap(data); err != nil {
+		end := len(data)
+		if l.sums {
+			end = max(end-replication.BinlogChecksumLength, replication.EventHeaderSize)
+		}
+		if err := checkTableMap(data[:end]); err != nil {
 			return nil, err
 		}
 	}

@@ -252,6 +252,18 @@ func TestHostileEvents(t *testing.T) {
 	}
 }
 
+// A checksum is no part of a table map, whatever it looks like.
+func TestChecksumsOfTableMaps(t *testing.T) {
+	m := newMade(t)
+	body := bytes.Clone(tableMap)
+	for i := range 100_000 {
+		binary.LittleEndian.PutUint32(body, uint32(i))
+		if _, err := m.log.parse(logEvent(replication.TABLE_MAP_EVENT, body)); err != nil {
+			t.Fatalf("table %d: %v", i, err)
+		}
+	}
+}
+
 // Events that hold more than is wanted of them are passed over, and so are statements that are very large: those can have
 // changed anything.
 func TestPassedEvents(t *testing.T) {
