@@ -57,7 +57,7 @@ func (r *logReader) event(e io.Reader) error {
 	}
 	ev, err := r.read(e, h, &r.log)
 	if err == nil {
-		err = ended(e)
+		err = r.ended(e)
 	}
 	if err != nil {
 		return err
@@ -83,9 +83,8 @@ func (r *logReader) header(e io.Reader) (*replication.EventHeader, error) {
 }
 
 // ended is an error when there is more of e.
-func ended(e io.Reader) error {
-	var next [1]byte
-	switch n, err := e.Read(next[:]); {
+func (r *logReader) ended(e io.Reader) error {
+	switch n, err := e.Read(r.next[:]); {
 	case n > 0:
 		return errEventLong
 	case err != io.EOF:
@@ -328,7 +327,7 @@ func (r *logReader) images(b []byte, body *eventBody, w wanted, compressed bool)
 		return b[:at], nil
 	}
 	if err == nil && compressed && src.Len() == 0 {
-		err = ended(src.(*inflated).r) // which compares checksums
+		err = r.ended(src.(*inflated).r) // which compares checksums
 	}
 	return b, err
 }
@@ -430,7 +429,7 @@ func (r *logReader) payload(e io.Reader, h *replication.EventHeader) error {
 	if err := body.finish(); err != nil {
 		return err
 	}
-	if err := ended(e); err != nil || held == nil {
+	if err := r.ended(e); err != nil || held == nil {
 		return err
 	}
 	return r.handle(held)

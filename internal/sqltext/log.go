@@ -77,6 +77,9 @@ func (c *Conn) readLog(code byte, arg string, patience func() time.Duration, eve
 		if err == nil {
 			_, err = io.ReadFull(e, kind[:])
 		}
+		if err == io.EOF { // not of the connection
+			err = &connError{"read the log", ErrMalformed}
+		}
 		if err != nil {
 			return silence(err)
 		}
@@ -158,6 +161,9 @@ func (e *logEvent) Read(b []byte) (int, error) {
 
 // end is an error when there is more of the event. One whose frames are all full has an empty one behind them.
 func (e *logEvent) end() error {
+	if e.left == 0 && e.last {
+		return nil
+	}
 	var next [1]byte
 	switch n, err := e.Read(next[:]); {
 	case n > 0:
