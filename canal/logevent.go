@@ -109,13 +109,14 @@ func (r *logReader) read(e io.Reader, h *replication.EventHeader, l *layer) (*re
 	rows := rowsEvent(h.EventType)
 	query := h.EventType == replication.QUERY_EVENT || h.EventType == replication.MARIADB_QUERY_COMPRESSED_EVENT
 	switch {
-	case rows.plain != 0 && (size > largeEvent || rows.compressed):
+	case rows.compressed || rows.is && size > largeEvent:
 		return r.rows(e, h, l, rows)
 	case query && size > largeEvent:
 		return l.pass(e, h, r.head[:], largeQuery)
-	case isPassed(h.EventType):
+	case isPassed(h.EventType) || size > largeEvent && h.EventType != replication.TABLE_MAP_EVENT:
+		// No others are so large; without what is in them they count as unknown.
 		return l.pass(e, h, r.head[:], new(replication.GenericEvent))
-	case rows.is:
+	case rows.is: // and small
 		var err error
 		if r.buf, err = appendEvent(append(r.buf[:0], r.head[:]...), e, size-len(r.head)); err != nil {
 			return nil, err
@@ -136,28 +137,28 @@ func (r *logReader) read(e io.Reader, h *replication.EventHeader, l *layer) (*re
 // rowsType is what the type of an event says of it.
 type rowsType struct {
 	is bool // it has rows
-	// plain is the type of an event with the same rows whose images stand in it as they are; 0 where there is none.
-	plain      replication.EventType
-	kind       rowcodec.EventKind
-	compressed bool
+	// plain is the type of an event with the same rows whose images are not compressed.
+	plain               replication.EventType
+	kind                rowcodec.EventKind
+	compressed, partial bool
 }
 
 func rowsEvent(t replication.EventType) rowsType {
 	switch t {
 	case replication.WRITE_ROWS_EVENTv1, replication.WRITE_ROWS_EVENTv2:
-		return rowsType{true, t, rowcodec.EventInsert, false}
+		return rowsType{is: true, plain: t, kind: rowcodec.EventInsert}
 	case replication.UPDATE_ROWS_EVENTv1, replication.UPDATE_ROWS_EVENTv2:
-		return rowsType{true, t, rowcodec.EventUpdate, false}
+		return rowsType{is: true, plain: t, kind: rowcodec.EventUpdate}
 	case replication.DELETE_ROWS_EVENTv1, replication.DELETE_ROWS_EVENTv2:
-		return rowsType{true, t, rowcodec.EventDelete, false}
+		return rowsType{is: true, plain: t, kind: rowcodec.EventDelete}
 	case replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:
-		return rowsType{true, replication.WRITE_ROWS_EVENTv1, rowcodec.EventInsert, true}
+		return rowsType{is: true, plain: replication.WRITE_ROWS_EVENTv1, kind: rowcodec.EventInsert, compressed: true}
 	case replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1:
-		return rowsType{true, replication.UPDATE_ROWS_EVENTv1, rowcodec.EventUpdate, true}
+		return rowsType{is: true, plain: replication.UPDATE_ROWS_EVENTv1, kind: rowcodec.EventUpdate, compressed: true}
 	case replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
-		return rowsType{true, replication.DELETE_ROWS_EVENTv1, rowcodec.EventDelete, true}
+		return rowsType{is: true, plain: replication.DELETE_ROWS_EVENTv1, kind: rowcodec.EventDelete, compressed: true}
 	case replication.PARTIAL_UPDATE_ROWS_EVENT:
-		return rowsType{is: true}
+		return rowsType{is: true, plain: t, kind: rowcodec.EventUpdate, partial: true}
 	}
 	return rowsType{}
 }
@@ -259,7 +260,7 @@ func (r *logReader) rows(e io.Reader, h *replication.EventHeader, l *layer, t ro
 	tableID := uint64(binary.LittleEndian.Uint32(id)) | uint64(binary.LittleEndian.Uint16(id[4:]))<<32
 	take(2)
 	switch h.EventType {
-	case replication.WRITE_ROWS_EVENTv2, replication.UPDATE_ROWS_EVENTv2, replication.DELETE_ROWS_EVENTv2:
+	case replication.WRITE_ROWS_EVENTv2, replication.UPDATE_ROWS_EVENTv2, replication.DELETE_ROWS_EVENTv2, replication.PARTIAL_UPDATE_ROWS_EVENT:
 		take(max(int(binary.LittleEndian.Uint16(take(2)))-2, 0))
 	}
 	count := take(1)[0]
@@ -278,7 +279,7 @@ func (r *logReader) rows(e io.Reader, h *replication.EventHeader, l *layer, t ro
 	if err != nil {
 		return nil, short(err)
 	}
-	if b, err = r.images(b, body, r.handler.images(tableID), t.compressed); err != nil {
+	if b, err = r.images(b, body, r.handler.images(tableID), t); err != nil {
 		return nil, short(body.cause(err))
 	}
 	if err := body.finish(); err != nil {
@@ -303,19 +304,19 @@ func (r *logReader) rows(e io.Reader, h *replication.EventHeader, l *layer, t ro
 }
 
 // images appends what is wanted of an event's images.
-func (r *logReader) images(b []byte, body *eventBody, w wanted, compressed bool) (_ []byte, err error) {
+func (r *logReader) images(b []byte, body *eventBody, w wanted, t rowsType) (_ []byte, err error) {
 	if w.decoder == nil {
 		return b, nil
 	}
 	var src rowcodec.Source = body
-	if compressed {
+	if t.compressed {
 		if src, err = r.inflate(body); err != nil {
 			return b, err
 		}
 	}
 	at := len(b)
 	switch {
-	case w.most > 0:
+	case w.most > 0 && !t.partial:
 		b, err = w.decoder.Cut(b, src, w.most, w.limit)
 	case src.Len() > w.limit:
 		err = rowcodec.ErrOver
@@ -326,7 +327,7 @@ func (r *logReader) images(b []byte, body *eventBody, w wanted, compressed bool)
 		r.handler.outgrown()
 		return b[:at], nil
 	}
-	if err == nil && compressed && src.Len() == 0 {
+	if err == nil && t.compressed && src.Len() == 0 {
 		err = r.ended(src.(*inflated).r) // which compares checksums
 	}
 	return b, err

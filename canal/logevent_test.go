@@ -272,6 +272,7 @@ func TestPassedEvents(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"a list":                 logEvent(replication.MARIADB_GTID_LIST_EVENT, []byte{0xff, 0xff, 0xff, 0x0f}),
 		"a text":                 logEvent(replication.ROWS_QUERY_EVENT, make([]byte, 3<<20)),
+		"an unknown event":       logEvent(200, make([]byte, 3<<20)),
 		"an end":                 logEvent(replication.STOP_EVENT, nil),
 		"a statement":            logEvent(replication.QUERY_EVENT, append(bytes.Clone(query), bytes.Repeat([]byte("x"), 3<<20)...)),
 		"a compressed statement": logEvent(replication.MARIADB_QUERY_COMPRESSED_EVENT, append(bytes.Clone(query), 7, 1, 0, 0, 0, 0, 0, 0)),

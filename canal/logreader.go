@@ -59,7 +59,7 @@ type logReader struct {
 	// log is how the log's events are read, inner how those within compressed transactions are.
 	log, inner layer
 	head       [replication.EventHeaderSize]byte
-	next       [1]byte // what should not be there
+	next       [1]byte       // what should not be there
 	buf        []byte        // of events of rows
 	zstd       *zstd.Decoder // of compressed transactions
 	zlib       io.ReadCloser // of compressed events

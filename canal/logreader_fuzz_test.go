@@ -216,7 +216,7 @@ func FuzzLogEvents(f *testing.F) {
 		}
 		var head replication.EventHeader
 		kind := rowsEvent(replication.EventType(data[4]))
-		if kind.plain == 0 || kind.compressed || head.Decode(data[:replication.EventHeaderSize]) != nil {
+		if !kind.is || kind.compressed || head.Decode(data[:replication.EventHeaderSize]) != nil {
 			return
 		}
 		whole := h.last

@@ -66,19 +66,29 @@ func TestLogSettings(t *testing.T) {
 	impatient := []string{"--net-write-timeout=1", "--wait-timeout=1", "--interactive-timeout=1"}
 	all := map[string][]setting{
 		testmysql.MySQL: {
-			{"no checksums", append(impatient, "--binlog-checksum=NONE", "--plugin-load-add=semisync_source.so",
-				"--loose-rpl-semi-sync-source-enabled=ON", "--loose-rpl-semi-sync-source-timeout=10"),
-				[]string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"}},
+			{
+				"no checksums", append(impatient, "--binlog-checksum=NONE", "--plugin-load-add=semisync_source.so",
+					"--loose-rpl-semi-sync-source-enabled=ON", "--loose-rpl-semi-sync-source-timeout=10"),
+				[]string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"},
+			},
 			{"compressed, large events", []string{"--binlog-transaction-compression=ON", "--binlog-row-event-max-size=1073741824"}, nil},
-			{"small events, texts", []string{"--binlog-row-event-max-size=256", "--binlog-rows-query-log-events=ON"},
-				[]string{"binlog_transaction_compression = ON"}},
+			{
+				"small events, texts",
+				[]string{"--binlog-row-event-max-size=256", "--binlog-rows-query-log-events=ON"},
+				[]string{"binlog_transaction_compression = ON"},
+			},
 		},
 		testmysql.MariaDB: {
-			{"no checksums", append(impatient, "--binlog-checksum=NONE", "--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=10"),
-				[]string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"}},
+			{
+				"no checksums", append(impatient, "--binlog-checksum=NONE", "--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=10"),
+				[]string{"binlog_checksum = 'CRC32'", "binlog_checksum = 'NONE'"},
+			},
 			{"compressed, large events", []string{"--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--binlog-row-event-max-size=1073741824"}, nil},
-			{"compressed, small events, no checksums", []string{"--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--binlog-checksum=NONE", "--binlog-row-event-max-size=256"},
-				[]string{"log_bin_compress = OFF"}},
+			{
+				"compressed, small events, no checksums",
+				[]string{"--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--binlog-checksum=NONE", "--binlog-row-event-max-size=256"},
+				[]string{"log_bin_compress = OFF"},
+			},
 		},
 	}
 	for flavor, settings := range all {
