@@ -205,66 +205,6 @@ func (g *Generation) mark(version uint64) {
 	g.markBytes += markOverhead + int64(len(key))
 }
 
-// Install puts rows of a snapshot into the table, which must be loading. version is what they get; low is the version up
-// to which the snapshot is known to contain all changes: a row whose key Apply has put or deleted with a higher version
-// is left out, since what Apply said is newer. The rows are copied. After an error the table is suspended and the
-// Generation stale.
-func (g *Generation) Install(rows []rowcodec.Row, version, low uint64) error {
-	if err := g.enter("install into"); err != nil {
-		return err
-	}
-	t := g.table
-	defer t.unlock()
-	fail := func(err error) error {
-		err = fmt.Errorf("install into %s: %w", t.fullName, err)
-		t.move(StateSuspended, err.Error())
-		return err
-	}
-	if t.State() != StateLoading {
-		return fail(errors.New("the table is live"))
-	}
-	g.origin = OriginSnapshot
-	if g.restored {
-		g.origin = OriginSaved
-	}
-	for _, row := range rows {
-		if err := g.fits(row); err != nil {
-			return fail(err)
-		}
-		var err error
-		if g.after, err = g.keyEnc.AppendRow(g.after[:0], row); err != nil {
-			return fail(fmt.Errorf("key of a row: %w", err))
-		}
-		if len(g.marks) > 0 && g.marks[string(g.after)] > low {
-			continue
-		}
-		id, err := g.log.add(row, version, g.origin)
-		if err != nil {
-			return fail(err)
-		}
-		old, replaced := g.key.put(g.after, id)
-		switch {
-		case !replaced:
-		case g.log.version(old) > low:
-			g.key.put(g.after, old)
-			g.log.remove(id)
-		default:
-			g.log.remove(old)
-		}
-	}
-	return g.settle()
-}
-
-// Restored says that the rows that Install will put come from the state that an earlier process has saved. On a stale
-// Generation it does nothing.
-func (g *Generation) Restored() {
-	if g.enter("restore") != nil {
-		return
-	}
-	defer g.table.unlock()
-	g.restored = true
-}
-
 // PurgeMarks tells that no Install with a lower low than this one will come: what is remembered of deletions up to that
 // version is forgotten. On a stale Generation it does nothing.
 func (g *Generation) PurgeMarks(low uint64) {

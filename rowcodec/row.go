@@ -85,12 +85,22 @@ func (r Row) Check(columns int) error {
 		return fmt.Errorf("a row of %d columns, want %d", n, columns)
 	}
 	at := 0
-	for i := range n {
-		end, _ := rowEnd(r[head+i*width:], width)
-		if end < at {
-			return fmt.Errorf("value %d of a row ends before it begins", i)
+	if width == 1 { // most rows
+		for i, b := range r[head:base] {
+			end := int(b & 0x7f)
+			if end < at {
+				return errRowEnds(i)
+			}
+			at = end
 		}
-		at = end
+	} else {
+		for i := range n {
+			end, _ := rowEnd(r[head+i*width:], width)
+			if end < at {
+				return errRowEnds(i)
+			}
+			at = end
+		}
 	}
 	if at != len(r)-base {
 		return fmt.Errorf("a row with %d bytes of values, want %d", len(r)-base, at)
@@ -100,6 +110,8 @@ func (r Row) Check(columns int) error {
 	}
 	return nil
 }
+
+func errRowEnds(i int) error { return fmt.Errorf("value %d of a row ends before it begins", i) }
 
 // Builder assembles rows. The zero value is ready; one Builder serves one goroutine and reuses its memory.
 type Builder struct {
@@ -228,16 +240,23 @@ func (b *Builder) appendHead(dst []byte) []byte {
 // isPlain reports that no byte of v is below 0x10, eight bytes at a time: y has the high halves of eight bytes, and the
 // subtraction borrows from the highest bit of the bytes that are zero.
 func isPlain(v []byte) bool {
-	for ; len(v) >= 8; v = v[8:] {
-		y := binary.LittleEndian.Uint64(v) & 0xf0f0f0f0f0f0f0f0
-		if (y-0x0101010101010101)&^y&0x8080808080808080 != 0 {
+	if len(v) < 8 {
+		for _, c := range v {
+			if c < 0x10 {
+				return false
+			}
+		}
+		return true
+	}
+	for w := v; len(w) >= 8; w = w[8:] {
+		if !isPlain8(w) {
 			return false
 		}
 	}
-	for _, c := range v {
-		if c < 0x10 {
-			return false
-		}
-	}
-	return true
+	return isPlain8(v[len(v)-8:]) // the rest, and some of it again
+}
+
+func isPlain8(v []byte) bool {
+	y := binary.LittleEndian.Uint64(v) & 0xf0f0f0f0f0f0f0f0
+	return (y-0x0101010101010101)&^y&0x8080808080808080 == 0
 }

@@ -65,6 +65,12 @@ func (t target) Install(rows []rowcodec.Row, version, low uint64) error {
 	return t.settle(t.Generation.Install(rows, version, low))
 }
 
+// Prepare implements canal.Restorer.
+func (t target) Prepare(rows []rowcodec.Row) (install func(version, low uint64) error) {
+	keyed := t.Key(rows)
+	return func(version, low uint64) error { return t.settle(t.InstallKeyed(keyed, version, low)) }
+}
+
 func (t target) Redefine(def *schema.Table) error {
 	return t.settle(t.Generation.Redefine(def))
 }

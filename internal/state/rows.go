@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,6 +23,9 @@ const (
 	blockBytes  = 256 << 10 // aimed at
 	mostBlock   = 1 << 31   // a row that is longer can't be
 	lastPayload = 8
+	// piecesAhead is how many blocks are in memory at a time: with two, the two sides would wait for each other's wake-up
+	// at each of them.
+	piecesAhead = 3
 )
 
 // TableWriter writes the rows of one table.
@@ -119,35 +121,39 @@ func (w *TableWriter) Drop() {
 	_ = os.Remove(w.file.Name())
 }
 
-// Read gives all rows to fn, some at a time, in the order in which they were written. Their memory may be used again
-// after fn has returned. An error of what is read wraps ErrDamaged; rows that were given before it must not be used then.
-func (t *Table) Read(fn func(rows []rowcodec.Row) error) error {
+// Read gives all rows to prepare, some at a time, in the order in which they were written, and calls use, which that
+// returns, for one piece while prepare has the next. The rows' memory may be used again after use has returned. An error
+// of what is read wraps ErrDamaged; rows that were given before it must not be used then.
+func (t *Table) Read(prepare func(rows []rowcodec.Row) (use func() error)) error {
 	f, size, err := openFile(t.path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	defer f.Close()
-	return readRows(bufio.NewReaderSize(f, 1<<20), size, t, fn)
+	return readRows(f, size, t, prepare)
 }
 
 // piece is a block that has been read, with its rows.
 type piece struct {
 	payload []byte
 	rows    []rowcodec.Row // they alias payload
+	use     func() error
 }
 
 // errStopped ends the reading of pieces that nobody wants any more.
 var errStopped = errors.New("stopped")
 
-// readRows is Read on a stream of that size. One piece is read and checked while fn has another.
-func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) error) error {
-	free, full, stop := make(chan *piece, 2), make(chan *piece), make(chan struct{})
-	free <- new(piece)
-	free <- new(piece)
+// readRows is Read on a stream of that size.
+func readRows(r io.Reader, size int64, t *Table, prepare func(rows []rowcodec.Row) (use func() error)) error {
+	free, full, stop := make(chan *piece, piecesAhead), make(chan *piece, piecesAhead), make(chan struct{})
+	for range piecesAhead {
+		free <- new(piece)
+	}
 	var readErr error
 	go func() {
 		defer close(full)
 		readErr = t.readPieces(r, size, free, func(p *piece) error {
+			p.use = prepare(p.rows)
 			select {
 			case full <- p:
 				return nil
@@ -157,9 +163,10 @@ func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) er
 		})
 	}()
 	for p := range full {
-		if err := fn(p.rows); err != nil {
+		if err := p.use(); err != nil {
 			close(stop)
-			for range full { // until the goroutine has ended
+			for p := range full { // until the goroutine has ended
+				free <- p
 			}
 			return err
 		}
