@@ -60,6 +60,17 @@ func rowEnd(b []byte, width int) (end int, null bool) {
 
 // Value returns column i, which must be below Columns. The bytes are the row's own: not to be changed.
 func (r Row) Value(i int) (v []byte, null bool) {
+	if r[0]&3 == 0 && r[0] < rowManyColumn<<3 { // most rows
+		base := 1 + int(r[0]>>3)
+		start, end := 0, int(r[1+i])
+		if i > 0 {
+			start = int(r[i] & 0x7f)
+		}
+		if end&0x80 != 0 {
+			return nil, true
+		}
+		return r[base+start : base+end : base+end], false
+	}
 	width, n, head := r.layout()
 	start := 0
 	if i > 0 {
