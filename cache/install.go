@@ -27,6 +27,7 @@ func (g *Generation) Key(rows []rowcodec.Row) *Keyed {
 	}
 	enc := g.keyEnc
 	t.mu.RUnlock()
+	t.store.pool.fetch()
 	k.ends = make([]int, 0, len(rows))
 	k.keys = make([]byte, 0, len(rows)*enc.FixedWidth())
 	for _, row := range rows {
