@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,24 +105,118 @@ func (g *Generation) Compare(span Span, rows []rowcodec.Row, seen uint64) ([]Dif
 		return nil, fmt.Errorf("compare %s: %w", t.fullName, ErrStale)
 	}
 	a := audit{Generation: g, seen: seen}
-	for _, row := range rows {
-		if err := a.row(row); err != nil {
-			return nil, fmt.Errorf("compare %s: %w", t.fullName, err)
-		}
+	err := a.span(span, rows)
+	if errors.Is(err, errUnordered) {
+		a.found = nil
+		err = a.step(span, rows, false)
 	}
-	if err := a.rest(span); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("compare %s: %w", t.fullName, err)
 	}
 	return a.found, nil
 }
 
+// errUnordered says that rows of a span have not come in the order of their keys: it can't be cut into steps.
+var errUnordered = errors.New("rows out of order")
+
+// auditStep is how many rows are looked up by their keys where one of them is not what the walk has come to.
+const auditStep = 256
+
 // audit is one comparison. The table's lock is held for reading.
 type audit struct {
 	*Generation
 	seen  uint64
-	key   []byte
-	ids   []uint32 // of the rows that both have
+	key   []byte   // of the row at hand
+	last  []byte   // of the row before
+	ids   []uint32 // of the rows that both have, of the step at hand
 	found []Difference
+}
+
+// span compares a span. Almost always memory has the same rows in the same order: a walk over the index finds that out
+// without a key being made or looked up. Where it does not, the rows of that step are taken one by one.
+func (a *audit) span(span Span, rows []rowcodec.Row) error {
+	if span.Key != nil {
+		return a.step(span, rows, true)
+	}
+	tree := a.Generation.key
+	c, end, err := a.bounds(span)
+	if err != nil {
+		return err
+	}
+	for len(rows) > 0 {
+		n, next := min(len(rows), auditStep), c
+		same := 0
+		for ; same < n && next != end && !next.atEnd(); same++ {
+			if have, _ := a.log.get(tree.id(next)); string(have) != string(rows[same]) {
+				break
+			}
+			next = tree.next(next)
+		}
+		last := len(rows) == n
+		if same == n && (!last || next == end || next.atEnd()) {
+			span.After, rows, c = rows[n-1], rows[n:], next
+			if last {
+				return nil
+			}
+			continue
+		}
+		step := Span{After: span.After, Until: rows[n-1]}
+		if last {
+			step.Until = span.Until
+		}
+		if err := a.step(step, rows[:n], true); err != nil {
+			return err
+		}
+		if last {
+			return nil
+		}
+		span.After, rows = rows[n-1], rows[n:]
+		if c, _, err = a.bounds(span); err != nil {
+			return err
+		}
+	}
+	return a.step(span, nil, true)
+}
+
+// step compares a span row by row. ordered has it give errUnordered when the rows do not come in the order of their keys.
+func (a *audit) step(span Span, rows []rowcodec.Row, ordered bool) error {
+	a.ids, a.key = a.ids[:0], a.key[:0]
+	if span.After != nil {
+		var err error
+		if a.key, err = a.keyEnc.AppendRow(a.key, span.After); err != nil {
+			return fmt.Errorf("key of a bound: %w", err)
+		}
+	}
+	for _, row := range rows {
+		a.key, a.last = a.last, a.key
+		if err := a.row(row); err != nil {
+			return err
+		}
+		if ordered && bytes.Compare(a.last, a.key) >= 0 {
+			return errUnordered
+		}
+	}
+	return a.rest(span)
+}
+
+// bounds returns the places in the index where a span of rows begins, and before which it ends.
+func (a *audit) bounds(span Span) (c, end cursor, err error) {
+	tree := a.Generation.key
+	c, end = tree.seek(nil), tree.end()
+	for _, bound := range []struct {
+		row rowcodec.Row
+		at  *cursor
+	}{{span.After, &c}, {span.Until, &end}} {
+		if bound.row == nil {
+			continue
+		}
+		key, err := a.keyEnc.AppendRow(nil, bound.row)
+		if err != nil {
+			return c, end, fmt.Errorf("key of a bound: %w", err)
+		}
+		*bound.at = new(scratch).seekAfter(tree, key)
+	}
+	return c, end, nil
 }
 
 // row looks a row of the source up.
@@ -156,20 +251,9 @@ func (a *audit) rest(span Span) error {
 			ids = append(ids, id)
 		}
 	} else {
-		c := tree.seek(nil)
-		end := tree.end()
-		for _, bound := range []struct {
-			row rowcodec.Row
-			at  *cursor
-		}{{span.After, &c}, {span.Until, &end}} {
-			if bound.row == nil {
-				continue
-			}
-			key, err := a.keyEnc.AppendRow(nil, bound.row)
-			if err != nil {
-				return fmt.Errorf("key of a bound: %w", err)
-			}
-			*bound.at = new(scratch).seekAfter(tree, key)
+		c, end, err := a.bounds(span)
+		if err != nil {
+			return err
 		}
 		for ; c != end && !c.atEnd(); c = tree.next(c) {
 			ids = append(ids, tree.id(c))

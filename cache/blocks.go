@@ -24,6 +24,7 @@ type blockPool struct {
 	free    [][]byte
 	inUse   int
 	regions *regions
+	ahead   *byte // where the block begins that was last fetched ahead
 }
 
 // regions is the address space of a pool.
@@ -57,6 +58,21 @@ func (p *blockPool) get() []byte {
 	b := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	return b
+}
+
+// fetch has the system give its memory to the block that comes next, if any are in use: to be called beside what fills
+// them, which would otherwise spend a third of its time on waiting for that.
+func (p *blockPool) fetch() {
+	p.mu.Lock()
+	var next []byte
+	if n := len(p.free); n > 0 && p.inUse > 0 && p.ahead != &p.free[n-1][0] {
+		next = p.free[n-1]
+		p.ahead = &next[0]
+	}
+	p.mu.Unlock()
+	if next != nil {
+		fetchBlock(next)
+	}
 }
 
 // put takes back a block that get gave.

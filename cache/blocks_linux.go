@@ -17,3 +17,7 @@ func unmapRegion(m []byte) { _ = unix.Munmap(m) } // fails for no region that wa
 
 // forgetBlock lets the system take the memory behind b; the addresses stay.
 func forgetBlock(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // where it fails, the memory is kept for reuse
+
+// fetchBlock has the system put memory behind b, whatever is there already; who has b meanwhile notices nothing. Where it fails,
+// the first use of b does it.
+func fetchBlock(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }

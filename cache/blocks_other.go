@@ -9,3 +9,5 @@ func mapRegion(int) []byte { return nil }
 func unmapRegion([]byte) {}
 
 func forgetBlock([]byte) {}
+
+func fetchBlock([]byte) {}

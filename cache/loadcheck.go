@@ -134,16 +134,16 @@ func (g *Generation) present(key []byte) uint64 {
 	return g.check.hash(row)
 }
 
-// checkRead tells whether a row, whose key is g.after, can have been read by a SELECT that saw all changes up to low and
+// checkRead tells whether the row of a key can have been read by a SELECT that saw all changes up to low and
 // none beyond high. What it differs in from what was there up to low is no matter: it takes that row's place.
-func (g *Generation) checkRead(row rowcodec.Row, low, high uint64) error {
+func (g *Generation) checkRead(key []byte, row rowcodec.Row, low, high uint64) error {
 	l := &g.check
-	p := l.pasts[string(g.after)]
+	p := l.pasts[string(key)]
 	if p == nil {
 		return nil
 	}
 	p.read = true
-	if low < l.lost || len(p.since(low)) == 0 || p.couldBe(l.hash(row), g.present(g.after), low, high) {
+	if low < l.lost || len(p.since(low)) == 0 || p.couldBe(l.hash(row), g.present(key), low, high) {
 		return nil
 	}
 	return fmt.Errorf("%w: a row was read that the log does not know", ErrGap)

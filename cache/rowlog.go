@@ -148,6 +148,15 @@ func (l *rowLog) setSlot(id uint32, s slot) {
 
 // add stores a new row and returns its id.
 func (l *rowLog) add(row rowcodec.Row, version uint64, origin Origin) (uint32, error) {
+	id, err := l.put(row, version, origin)
+	if err == nil {
+		l.compact(rowHeadBytes + len(row))
+	}
+	return id, err
+}
+
+// put is add, but for the compaction, which is the caller's to do.
+func (l *rowLog) put(row rowcodec.Row, version uint64, origin Origin) (uint32, error) {
 	if len(row) > lengthMask {
 		return 0, errRowSize
 	}
@@ -166,7 +175,6 @@ func (l *rowLog) add(row rowcodec.Row, version uint64, origin Origin) (uint32, e
 	}
 	l.rows++
 	l.append(id, row, version, origin)
-	l.compact(rowHeadBytes + len(row))
 	return id, nil
 }
 

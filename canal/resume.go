@@ -52,14 +52,18 @@ type SavedTable struct {
 	Def *schema.Table
 	// Same reports that a definition is the one with which the rows were kept.
 	Same func(def *schema.Table) bool
-	// Read gives all rows to fn, some at a time. What it has given must not be used when it returns an error.
-	Read func(fn func(rows []rowcodec.Row) error) error
+	// Read gives all rows to prepare, some at a time, and calls use, which that returns, for one piece while prepare has
+	// the next. Rows are valid until use has returned. What it has given must not be used when it returns an error.
+	Read func(prepare func(rows []rowcodec.Row) (use func() error)) error
 }
 
 // Restorer is a Target that wants to know that its rows are saved ones.
 type Restorer interface {
 	// Restored comes before the first Install of rows that an earlier process had saved.
 	Restored()
+	// Prepare does beforehand what of Install needs no order, and gives what does the rest. It is called beside all other
+	// methods; rows are valid until install has returned.
+	Prepare(rows []rowcodec.Row) (install func(low, high uint64) error)
 }
 
 // resumption is a Saved that is to be used with the first connection to the source.
@@ -187,21 +191,28 @@ func (f *Follower) attachSaved(ctx context.Context, t *table, content SavedTable
 // fill installs the saved rows beside the stream, which begins at Low. When the stream has come to High they are of one
 // state, and when it has come to the end of the log they are as new as those that a load would have read.
 func (a *attempt) fill(ctx context.Context, content SavedTable, high gtidSet, end coordinate) error {
+	prepare := func(rows []rowcodec.Row) (install func(low, high uint64) error) {
+		return func(low, high uint64) error { return a.target.Install(rows, low, high) }
+	}
 	if r, ok := a.target.(Restorer); ok {
 		r.Restored()
+		prepare = r.Prepare
 	}
 	// All changes after the attachment go to the target, and win over the saved rows.
 	low := versionOf(a.f.pos.epochNow(), a.attached)
-	err := content.Read(func(rows []rowcodec.Row) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	err := content.Read(func(rows []rowcodec.Row) (use func() error) {
+		install := prepare(rows)
+		return func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := install(low, math.MaxUint64); err != nil {
+				return err
+			}
+			a.done += uint64(len(rows))
+			a.target.Progress(a.done, max(a.total, a.done))
+			return nil
 		}
-		if err := a.target.Install(rows, low, math.MaxUint64); err != nil {
-			return err
-		}
-		a.done += uint64(len(rows))
-		a.target.Progress(a.done, max(a.total, a.done))
-		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("saved rows: %w", a.judge(err))
@@ -209,6 +220,8 @@ func (a *attempt) fill(ctx context.Context, content SavedTable, high gtidSet, en
 	if err := a.target.PieceDone(math.MaxUint64, math.MaxUint64); err != nil { // nothing more will be installed
 		return err
 	}
+	a.f.log.Debug("saved rows are in memory", "table", a.t.name.String(), "rows", a.done, "seconds", time.Since(a.started).Seconds(),
+		"place", a.f.pos.mark().at.String(), "end", end.String())
 	if err := a.f.pos.waitSet(ctx, high); err != nil {
 		return err
 	}

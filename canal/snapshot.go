@@ -277,8 +277,8 @@ func (a *attempt) copyChunks(ctx context.Context) error {
 	})
 }
 
-// pieces reads the table in the order of its key, a piece per SELECT, and has each one used. While one piece is used, which
-// takes until the stream has come to its high mark, the next is read.
+// pieces reads the table in the order of its key, a piece per SELECT, and has each one used. While one piece gets its high
+// mark and is used, which takes until the stream has come there, the next is read.
 func (a *attempt) pieces(ctx context.Context, reader *chunkReader, use func(ctx context.Context, ch *chunk) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free := make(chan *chunk, 2)
@@ -291,6 +291,11 @@ func (a *attempt) pieces(ctx context.Context, reader *chunkReader, use func(ctx 
 	})
 	group.Go(func() error {
 		for ch := range full {
+			var err error
+			if ch.high, err = a.f.endOfLog(ctx); err != nil {
+				return err
+			}
+			ch.reached = 0
 			if err := use(ctx, ch); err != nil {
 				return err
 			}
@@ -327,8 +332,8 @@ func (a *attempt) install(ctx context.Context, ch *chunk) error {
 	return nil
 }
 
-// readChunks gives the table's pieces to full, in order. When a connection is lost it goes on after the last piece that
-// was whole, with the same target: the stream has gone on meanwhile, or takes up where it was.
+// readChunks gives the table's pieces to full, in order, without their high marks. When a connection is lost it goes on after
+// the last piece that was whole, with the same target: the stream has gone on meanwhile, or takes up where it was.
 func (a *attempt) readChunks(ctx context.Context, reader *chunkReader, free <-chan *chunk, full chan<- *chunk) error {
 	for more := true; more; {
 		var ch *chunk
@@ -344,11 +349,6 @@ func (a *attempt) readChunks(ctx context.Context, reader *chunkReader, free <-ch
 			more, err = reader.read(ctx, c, ch)
 			return err
 		})
-		if err == nil {
-			// By itself: a connection that was lost since must not have the next piece read in this one's place.
-			ch.high, err = a.f.endOfLog(ctx)
-			ch.reached = 0
-		}
 		if err != nil {
 			return err
 		}

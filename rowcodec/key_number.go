@@ -71,6 +71,16 @@ func parseUint(v []byte) (uint64, bool) {
 		return 0, false
 	}
 	var n uint64
+	if len(v) < 19 { // can't be too large
+		for _, c := range v {
+			d := uint64(c - '0')
+			if d > 9 {
+				return 0, false
+			}
+			n = n*10 + d
+		}
+		return n, true
+	}
 	for i, c := range v {
 		d := uint64(c - '0')
 		if d > 9 || i >= 19 && n > (math.MaxUint64-d)/10 {

@@ -60,6 +60,17 @@ func rowEnd(b []byte, width int) (end int, null bool) {
 
 // Value returns column i, which must be below Columns. The bytes are the row's own: not to be changed.
 func (r Row) Value(i int) (v []byte, null bool) {
+	if r[0]&3 == 0 && r[0] < rowManyColumn<<3 { // most rows
+		base := 1 + int(r[0]>>3)
+		start, end := 0, int(r[1+i])
+		if i > 0 {
+			start = int(r[i] & 0x7f)
+		}
+		if end&0x80 != 0 {
+			return nil, true
+		}
+		return r[base+start : base+end : base+end], false
+	}
 	width, n, head := r.layout()
 	start := 0
 	if i > 0 {
@@ -85,12 +96,22 @@ func (r Row) Check(columns int) error {
 		return fmt.Errorf("a row of %d columns, want %d", n, columns)
 	}
 	at := 0
-	for i := range n {
-		end, _ := rowEnd(r[head+i*width:], width)
-		if end < at {
-			return fmt.Errorf("value %d of a row ends before it begins", i)
+	if width == 1 { // most rows
+		for i, b := range r[head:base] {
+			end := int(b & 0x7f)
+			if end < at {
+				return errRowEnds(i)
+			}
+			at = end
 		}
-		at = end
+	} else {
+		for i := range n {
+			end, _ := rowEnd(r[head+i*width:], width)
+			if end < at {
+				return errRowEnds(i)
+			}
+			at = end
+		}
 	}
 	if at != len(r)-base {
 		return fmt.Errorf("a row with %d bytes of values, want %d", len(r)-base, at)
@@ -100,6 +121,8 @@ func (r Row) Check(columns int) error {
 	}
 	return nil
 }
+
+func errRowEnds(i int) error { return fmt.Errorf("value %d of a row ends before it begins", i) }
 
 // Builder assembles rows. The zero value is ready; one Builder serves one goroutine and reuses its memory.
 type Builder struct {
@@ -228,16 +251,23 @@ func (b *Builder) appendHead(dst []byte) []byte {
 // isPlain reports that no byte of v is below 0x10, eight bytes at a time: y has the high halves of eight bytes, and the
 // subtraction borrows from the highest bit of the bytes that are zero.
 func isPlain(v []byte) bool {
-	for ; len(v) >= 8; v = v[8:] {
-		y := binary.LittleEndian.Uint64(v) & 0xf0f0f0f0f0f0f0f0
-		if (y-0x0101010101010101)&^y&0x8080808080808080 != 0 {
+	if len(v) < 8 {
+		for _, c := range v {
+			if c < 0x10 {
+				return false
+			}
+		}
+		return true
+	}
+	for w := v; len(w) >= 8; w = w[8:] {
+		if !isPlain8(w) {
 			return false
 		}
 	}
-	for _, c := range v {
-		if c < 0x10 {
-			return false
-		}
-	}
-	return true
+	return isPlain8(v[len(v)-8:]) // the rest, and some of it again
+}
+
+func isPlain8(v []byte) bool {
+	y := binary.LittleEndian.Uint64(v) & 0xf0f0f0f0f0f0f0f0
+	return (y-0x0101010101010101)&^y&0x8080808080808080 == 0
 }

@@ -259,7 +259,7 @@ func (v *Verifier) background(parent context.Context, t Table) bool {
 
 const (
 	// pieceRows is the size of the pieces in which tables are compared at full speed.
-	pieceRows = 5000
+	pieceRows = 20_000
 	// leastPiece is what a piece counts for at least against the rate: it costs several queries.
 	leastPiece = 100
 )

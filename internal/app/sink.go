@@ -65,6 +65,12 @@ func (t target) Install(rows []rowcodec.Row, low, high uint64) error {
 	return t.settle(t.Generation.Install(rows, low, high))
 }
 
+// Prepare implements canal.Restorer.
+func (t target) Prepare(rows []rowcodec.Row) (install func(low, high uint64) error) {
+	keyed := t.Key(rows)
+	return func(low, high uint64) error { return t.settle(t.InstallKeyed(keyed, low, high)) }
+}
+
 func (t target) Redefine(def *schema.Table) error {
 	return t.settle(t.Generation.Redefine(def))
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,6 +23,10 @@ const (
 	blockBytes  = 256 << 10 // aimed at
 	mostBlock   = 1 << 31   // a row that is longer can't be
 	lastPayload = 8
+	// mostPieces is how many blocks are in memory at a time when they are read: one for each of the three goroutines, and one on its way.
+	mostPieces = 4
+	// keptBlock is the largest memory of a block that is used again.
+	keptBlock = 4 * blockBytes
 )
 
 // TableWriter writes the rows of one table.
@@ -119,51 +122,68 @@ func (w *TableWriter) Drop() {
 	_ = os.Remove(w.file.Name())
 }
 
-// Read gives all rows to fn, some at a time, in the order in which they were written. Their memory may be used again
-// after fn has returned. An error of what is read wraps ErrDamaged; rows that were given before it must not be used then.
-func (t *Table) Read(fn func(rows []rowcodec.Row) error) error {
+// Read gives all rows to prepare, some at a time, in the order in which they were written, and calls use, which that
+// returns, for one piece while prepare has the next, and a third one is read. The rows' memory may be used again after use
+// has returned. An error of what is read wraps ErrDamaged; rows that were given before it must not be used then.
+func (t *Table) Read(prepare func(rows []rowcodec.Row) (use func() error)) error {
 	f, size, err := openFile(t.path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	defer f.Close()
-	return readRows(bufio.NewReaderSize(f, 1<<20), size, t, fn)
+	return readRows(f, size, t, prepare)
 }
 
 // piece is a block that has been read, with its rows.
 type piece struct {
 	payload []byte
 	rows    []rowcodec.Row // they alias payload
+	use     func() error
 }
 
 // errStopped ends the reading of pieces that nobody wants any more.
 var errStopped = errors.New("stopped")
 
-// readRows is Read on a stream of that size. One piece is read and checked while fn has another.
-func readRows(r io.Reader, size int64, t *Table, fn func(rows []rowcodec.Row) error) error {
-	free, full, stop := make(chan *piece, 2), make(chan *piece), make(chan struct{})
-	free <- new(piece)
-	free <- new(piece)
+// readRows is Read on a stream of that size.
+func readRows(r io.Reader, size int64, t *Table, prepare func(rows []rowcodec.Row) (use func() error)) error {
+	free, read, ready := make(chan *piece, mostPieces), make(chan *piece), make(chan *piece)
+	for range mostPieces {
+		free <- new(piece)
+	}
+	stop := make(chan struct{})
 	var readErr error
 	go func() {
-		defer close(full)
+		defer close(read)
 		readErr = t.readPieces(r, size, free, func(p *piece) error {
 			select {
-			case full <- p:
+			case read <- p:
 				return nil
 			case <-stop:
 				return errStopped
 			}
 		})
 	}()
-	for p := range full {
-		if err := fn(p.rows); err != nil {
-			close(stop)
-			for range full { // until the goroutine has ended
+	go func() {
+		defer close(ready)
+		for p := range read {
+			p.use = prepare(p.rows)
+			ready <- p
+		}
+	}()
+	var err error
+	for p := range ready { // to its end: then both goroutines have ended
+		if err == nil {
+			if err = p.use(); err != nil {
+				close(stop)
 			}
-			return err
+		}
+		if cap(p.payload) > keptBlock {
+			*p = piece{}
 		}
 		free <- p
+	}
+	if err != nil {
+		return err
 	}
 	return readErr
 }

@@ -73,11 +73,13 @@ func load(d *Dir) (all map[string][]string, err error) {
 	}
 	all = map[string][]string{}
 	for _, t := range image.Tables {
-		err := t.Read(func(rows []rowcodec.Row) error {
-			for _, r := range rows {
-				all[t.Def.Name] = append(all[t.Def.Name], string(r))
+		err := t.Read(func(rows []rowcodec.Row) (use func() error) {
+			return func() error {
+				for _, r := range rows {
+					all[t.Def.Name] = append(all[t.Def.Name], string(r))
+				}
+				return nil
 			}
-			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -310,14 +312,16 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append(rowsHead(table.image, 0), mendSums(body)...)
 		n := 0
-		err := readRows(bytes.NewReader(file), int64(len(file)), table, func(rows []rowcodec.Row) error {
+		err := readRows(bytes.NewReader(file), int64(len(file)), table, func(rows []rowcodec.Row) (use func() error) {
 			for _, r := range rows {
 				for i := range r.Columns() {
 					r.Value(i)
 				}
 			}
-			n += len(rows)
-			return nil
+			return func() error {
+				n += len(rows)
+				return nil
+			}
 		})
 		if err != nil && !errors.Is(err, ErrDamaged) || err == nil && n != 3 {
 			t.Errorf("%d rows, error %v", n, err)
