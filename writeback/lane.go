@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
@@ -23,8 +21,10 @@ const (
 	groupLockWait = time.Second
 	// contendedTime is how long changes of a row whose lock was waited for go past the lanes.
 	contendedTime = 5 * time.Second
-	// maxContended bounds the memory of such rows.
-	maxContended = 1024
+	// unmergedTime is how long changes of a table are sent as they are after a merged statement was in vain.
+	unmergedTime = 250 * time.Millisecond
+	// maxRecent bounds the memory of such rows and tables.
+	maxRecent = 1024
 	// groupTries is how often a group that was the victim of a deadlock is tried as a group.
 	groupTries = 2
 	// singleTries is how often a single change is tried that was the victim of a deadlock.
@@ -38,6 +38,7 @@ type unit struct {
 	taken atomic.Bool // by who carries it out, or by who gave it up
 	left  atomic.Int64
 	done  chan struct{} // closed when all have their answers
+	last  placed        // of its changes in the steps that a batch is arranging
 }
 
 // item is one change.
@@ -50,6 +51,9 @@ type item struct {
 	generated bool
 	// waited is how long a group that the change was in has waited for the row's lock.
 	waited time.Duration
+	// form says how the statement can be made one with those of others (merge.go); apart says that it is not to be.
+	form  form
+	apart bool
 	// The answer, set before unit.done is closed.
 	rows, insertID uint64
 	err            error
@@ -74,38 +78,6 @@ func (it *item) finish(err error) {
 	if it.unit.left.Add(-1) == 0 {
 		close(it.unit.done)
 	}
-}
-
-// contended are the rows whose locks were waited for lately.
-type contended struct {
-	n    atomic.Int64 // of rows; there are none most of the time
-	mu   sync.Mutex
-	rows map[uint64]time.Time
-}
-
-func (c *contended) add(key uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.rows == nil || len(c.rows) >= maxContended {
-		c.rows = map[uint64]time.Time{}
-	}
-	c.rows[key] = time.Now()
-	c.n.Store(int64(len(c.rows)))
-}
-
-func (c *contended) has(key uint64) bool {
-	if c.n.Load() == 0 {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, ok := c.rows[key]
-	if ok && time.Since(at) >= contendedTime {
-		delete(c.rows, key)
-		c.n.Store(int64(len(c.rows)))
-		return false
-	}
-	return ok
 }
 
 // lane commits changes in groups: what came while one group was being committed is the next. Where there is so much to do
@@ -288,153 +260,4 @@ func tablesOf(items []*item) []*schema.Table {
 		}
 	}
 	return defs
-}
-
-// batch is one try to commit a group. Afterwards each of its changes is in done, committed; or in again, undone and to be
-// tried again; or has its answer, or goes its own way.
-type batch struct {
-	w          *Writer
-	done, rest []*item
-	again      []*item
-	deadlock   bool
-	gtid       string
-	took       time.Duration // of the text that failed
-}
-
-// run sends the changes of rest as one transaction in one text. The server stops at the first one that fails; that one
-// alone is undone, so what follows it is sent after it, and then the commit.
-func (b *batch) run(ctx context.Context, c *sqltext.Conn) {
-	single := len(b.rest) == 1
-	begun := 0 // answers before those of rest
-	var text strings.Builder
-	for first := true; ; first = false {
-		text.Reset()
-		begun = 0
-		if first && !single {
-			text.WriteString("BEGIN;")
-			begun = 1
-		}
-		for _, it := range b.rest {
-			text.Write(it.sql)
-			if !single {
-				text.WriteByte(';')
-			}
-		}
-		if !single {
-			text.WriteString("COMMIT")
-		}
-		answers := 0
-		began := time.Now()
-		err := c.ExecAll(ctx, text.String(), func(i int, r sqltext.Changed) {
-			answers++
-			if at := i - begun; at >= 0 && at < len(b.rest) {
-				b.rest[at].rows, b.rest[at].insertID = r.Rows, r.InsertID
-			}
-			if r.GTID != "" {
-				b.gtid = r.GTID
-			}
-		})
-		if err == nil {
-			b.done, b.rest = append(b.done, b.rest...), nil
-			return
-		}
-		b.took = time.Since(began)
-		if !b.failed(ctx, c, answers-begun, single, err) {
-			return
-		}
-	}
-}
-
-// failed sorts out what a text has left behind of which that many changes were carried out before err, all of them when it
-// was the commit that failed. It reports that the transaction is to go on with the rest.
-func (b *batch) failed(ctx context.Context, c *sqltext.Conn, executed int, single bool, err error) (goOn bool) {
-	w := b.w
-	all := slices.Concat(b.done, b.rest)
-	code := sqltext.ServerCode(err)
-	class := classOf(code)
-	atCommit := executed >= len(b.rest)
-	begun := executed >= 0
-	if class == classDeadlock {
-		w.stats.deadlocks.Add(1)
-	}
-	switch {
-	case errors.Is(err, sqltext.ErrUnsent), code != 0 && !atCommit && sqltext.IsConnectionError(err):
-		b.done = nil
-		b.answer(all, unavailable(err))
-		return false
-	case code == 0 || sqltext.IsConnectionError(err):
-		b.done = nil
-		w.fenceUncertain(tablesOf(all))
-		b.answer(all, uncertain(err))
-		return false
-	}
-	if begun && !atCommit && class == classStatement {
-		b.rest[executed].finish(refused(err))
-		b.done, b.rest = slices.Concat(b.done, b.rest[:executed]), b.rest[executed+1:]
-		if len(b.done) > 0 || len(b.rest) > 0 {
-			return true
-		}
-	}
-	if !single {
-		rollback(ctx, c)
-	}
-	switch {
-	case class == classStatement && begun && !atCommit: // it was all
-	case class == classDeadlock:
-		b.done, b.again, b.deadlock = nil, all, true
-	case class == classReadOnly || !begun:
-		b.done = nil
-		b.answer(all, refused(err))
-	case atCommit:
-		// Refused by a plugin, or for want of space: what a server has done by then depends on the reason.
-		b.done = nil
-		w.fenceUncertain(tablesOf(all))
-		b.answer(all, uncertain(err))
-	default:
-		failing := b.rest[executed]
-		before, rest := slices.Concat(b.done, b.rest[:executed]), b.rest[executed+1:]
-		b.done = nil
-		if class != classLockWait {
-			failing.finish(refused(err))
-			b.again = slices.Concat(before, rest)
-			break
-		}
-		w.stats.lockWaits.Add(1)
-		w.contended.add(failing.key)
-		b.again = b.withoutRow(failing.key, slices.Concat(before, b.rest[executed:]))
-	}
-	return false
-}
-
-// withoutRow sends the changes of a locked row their own way, and with each what its caller has sent beside it, so that
-// the order of that stays. It returns the rest. If only the first went, the group would wait for each of the others again.
-func (b *batch) withoutRow(key uint64, items []*item) (rest []*item) {
-	for i := 0; i < len(items); {
-		if items[i].key != key {
-			i++
-			continue
-		}
-		mine, others := ofUnit(items, items[i].unit)
-		for _, it := range mine {
-			if it.key == key {
-				it.waited = b.took
-			}
-		}
-		b.w.goAlone(mine, true)
-		items, i = others, 0
-	}
-	return items
-}
-
-func (b *batch) answer(items []*item, err error) {
-	for _, it := range items {
-		it.finish(err)
-	}
-}
-
-// rollback ends a transaction; a connection on which that fails is closed, which ends it too.
-func rollback(ctx context.Context, c *sqltext.Conn) {
-	if !c.Broken() && c.Exec(ctx, "ROLLBACK") != nil {
-		c.Close()
-	}
 }

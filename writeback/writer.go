@@ -81,7 +81,8 @@ type Writer struct {
 	// waiting is the number of changes in the queues of all lanes.
 	waiting atomic.Int64
 
-	contended contended
+	contended recent[uint64]        // rows whose locks were waited for
+	unmerged  recent[*schema.Table] // whose changes are not merged
 
 	stats stats
 
@@ -110,6 +111,7 @@ func New(source *sqltext.Config, c Config) *Writer {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Writer{cfg: c, log: c.Logger, seed: maphash.MakeSeed(), lanes: make([]lane, c.Lanes)}
+	w.contended.ttl, w.unmerged.ttl = contendedTime, unmergedTime
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.fences.tables = map[schema.Name]*fence{}
 	for i := range w.lanes {
@@ -316,7 +318,7 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 		}
 		it.unit = u
 		u.items = append(u.items, it)
-		u.bytes += len(it.sql)
+		u.bytes += len(it.sql) + it.form.longer()
 	}
 	flush(len(changes))
 }
@@ -328,11 +330,15 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 	}
 	it := &item{def: c.Def}
 	if c.Kind == schema.ChangeInsert || c.Kind == schema.ChangeUpsert {
-		it.sql, it.generated = appendInsert(nil, c)
+		var values span
+		it.sql, values, it.generated = appendInsert(nil, c)
+		if !it.generated && values.to > values.from {
+			it.form = form{kind: mergeValues, values: values}
+		}
 		it.key = w.insertKey(c)
 	} else {
 		where, ok := dbreader.AppendOne(nil, c.Def, c.Index, c.Key)
-		sql, changes, err := appendChange(nil, c, where, c.Index, c.Key)
+		sql, changes, err := appendChange(nil, c, where, c.Index, c.Key, &it.form)
 		if err != nil {
 			return nil, err
 		}
@@ -340,6 +346,9 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 			return nil, nil
 		}
 		it.sql = sql
+		if c.Kind == schema.ChangeUpdate && it.form.mergeable(c) {
+			it.form.kind = mergeCases
+		}
 		it.key = w.hash(c.Def, where)
 		if c.Index == c.Def.Key {
 			it.key = w.hash(c.Def, c.Key...)
