@@ -37,8 +37,9 @@ type unit struct {
 	bytes int         // of their statements
 	taken atomic.Bool // by who carries it out, or by who gave it up
 	left  atomic.Int64
-	done  chan struct{} // closed when all have their answers
-	last  placed        // of its changes in the steps that a batch is arranging
+	ended func()    // called once, when all have their answers
+	since time.Time // when the unit was put into a lane; zero where its caller looks after the time
+	last  placed    // of its changes in the steps that a batch is arranging
 }
 
 // item is one change.
@@ -54,7 +55,7 @@ type item struct {
 	// form says how the statement can be made one with those of others (merge.go); apart says that it is not to be.
 	form  form
 	apart bool
-	// The answer, set before unit.done is closed.
+	// The answer, set before unit.ended is called.
 	rows, insertID uint64
 	err            error
 }
@@ -76,7 +77,7 @@ func (it *item) madeID() uint64 {
 func (it *item) finish(err error) {
 	it.err = err
 	if it.unit.left.Add(-1) == 0 {
-		close(it.unit.done)
+		it.unit.ended()
 	}
 }
 
@@ -93,11 +94,12 @@ type lane struct {
 func (w *Writer) submit(ctx context.Context, u *unit) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.TimeLimit, ErrTimeLimit)
 	defer cancel()
-	u.done = make(chan struct{})
+	done := make(chan struct{})
+	u.ended = func() { close(done) }
 	u.left.Store(int64(len(u.items)))
 	w.laneFor(u).put(u)
 	select {
-	case <-u.done:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 		if u.taken.CompareAndSwap(false, true) {
@@ -108,7 +110,7 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 		return uncertain(context.Cause(ctx)) // the caller does not want to know
 	}
 	// It is being carried out, which is bounded in time too: only its end can tell what became of it.
-	<-u.done
+	<-done
 	return nil
 }
 
@@ -143,7 +145,12 @@ func (l *lane) put(u *unit) {
 // run carries out groups until nothing waits.
 func (l *lane) run() {
 	for {
-		group := l.take()
+		group, late := l.take()
+		for _, u := range late {
+			for _, it := range u.items {
+				it.finish(ErrTimeLimit)
+			}
+		}
 		if group == nil {
 			return
 		}
@@ -151,11 +158,11 @@ func (l *lane) run() {
 	}
 }
 
-// take gives the next group, nil when nothing waits, which ends the lane's run.
-func (l *lane) take() []*item {
+// take gives the next group, nil when nothing waits, which ends the lane's run; and units that have waited too long, which
+// are not begun.
+func (l *lane) take() (group []*item, late []*unit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var group []*item
 	size, n := 0, 0
 	for _, u := range l.queue {
 		if len(group) > 0 && (len(group)+len(u.items) > maxGroup || size+u.bytes > maxGroupBytes || l.w.tooLong(size+u.bytes+len(group)+len(u.items))) {
@@ -163,7 +170,11 @@ func (l *lane) take() []*item {
 		}
 		n++
 		l.w.waiting.Add(-int64(len(u.items)))
-		if u.taken.CompareAndSwap(false, true) {
+		switch {
+		case !u.taken.CompareAndSwap(false, true):
+		case !u.since.IsZero() && time.Since(u.since) > l.w.cfg.TimeLimit:
+			late = append(late, u)
+		default:
 			group = append(group, u.items...)
 			size += u.bytes
 		}
@@ -173,7 +184,7 @@ func (l *lane) take() []*item {
 	if group == nil {
 		l.running = false
 	}
-	return group
+	return group, late
 }
 
 // group carries out a group. Its answers are given when the follower has applied it, while the lane goes on.

@@ -277,16 +277,12 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 		err := w.submit(ctx, u)
 		for k, it := range u.items {
 			i := next - len(u.items) + k
-			switch {
-			case err != nil:
+			if err != nil {
 				finish(i, 0, 0, err)
-			case it.err != nil:
-				finish(i, 0, 0, it.err)
-			case changes[i].Kind == schema.ChangeUpsert:
-				finish(i, 1, it.madeID(), nil) // the servers count a changed row twice
-			default:
-				finish(i, int(it.rows), it.madeID(), nil)
+				continue
 			}
+			rows, id, err := it.answer(changes[i].Kind)
+			finish(i, rows, id, err)
 		}
 		u = &unit{}
 	}
@@ -303,22 +299,17 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 		}
 		if !it.transactional() {
 			flush(i)
-			it.unit = &unit{done: make(chan struct{})}
+			it.unit = &unit{ended: func() {}}
 			it.unit.left.Store(1)
 			w.alone(it, false)
-			rows := int(it.rows)
-			if c.Kind == schema.ChangeUpsert {
-				rows = min(rows, 1)
-			}
-			finish(i, rows, it.madeID(), it.err)
+			rows, id, err := it.answer(c.Kind)
+			finish(i, rows, id, err)
 			continue
 		}
 		if len(u.items) == maxGroup || u.bytes+len(it.sql) > maxGroupBytes {
 			flush(i)
 		}
-		it.unit = u
-		u.items = append(u.items, it)
-		u.bytes += len(it.sql) + it.form.longer()
+		u.add(it)
 	}
 	flush(len(changes))
 }

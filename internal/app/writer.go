@@ -62,6 +62,17 @@ func (w hsWriter) Changes(ctx context.Context, changes []*schema.Change, answer 
 	w.writer.Changes(ctx, changes, func(i, rows int, id uint64, err error) { answer(i, rows, id, w.translate(changes[i].Def, err)) })
 }
 
+// Begin implements hsserver.Writer.
+func (w hsWriter) Begin(ctx context.Context, changes []*schema.Change, ended func([]hsserver.Result)) bool {
+	return w.writer.Begin(ctx, changes, func(results []writeback.Result) {
+		out := make([]hsserver.Result, len(results))
+		for i, r := range results {
+			out[i] = hsserver.Result{Rows: r.Rows, ID: r.ID, Err: w.translate(changes[i].Def, r.Err)}
+		}
+		ended(out)
+	})
+}
+
 // Transact implements hsserver.Writer.
 func (w hsWriter) Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx hsserver.Tx) error) (rows int, err error) {
 	rows, err = w.writer.Transact(ctx, def, kind, func(tx *writeback.Tx) error { return fn(tx) })
