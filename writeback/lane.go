@@ -158,8 +158,8 @@ func (l *lane) run() {
 	}
 }
 
-// take gives the next group, nil when nothing waits, which ends the lane's run; and units that have waited too long, which
-// are not begun.
+// take gives the next group, nil when nothing waits, which ends the lane's run; and units that have waited too long, as
+// those do that came right behind a group that has used up its time. They are not begun.
 func (l *lane) take() (group []*item, late []*unit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +172,7 @@ func (l *lane) take() (group []*item, late []*unit) {
 		l.w.waiting.Add(-int64(len(u.items)))
 		switch {
 		case !u.taken.CompareAndSwap(false, true):
-		case !u.since.IsZero() && time.Since(u.since) > l.w.cfg.TimeLimit:
+		case !u.since.IsZero() && time.Since(u.since) >= l.w.cfg.TimeLimit*9/10:
 			late = append(late, u)
 		default:
 			group = append(group, u.items...)

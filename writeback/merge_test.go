@@ -208,8 +208,12 @@ func TestMergedLockedRow(t *testing.T) {
 		unlock()
 		one.Wait()
 
-		// All in one statement from the start.
-		time.Sleep(5200 * time.Millisecond) // until the row is not one of those that are waited for
+		// All in one statement from the start, of another table, whose rows nobody has waited for.
+		def = f.table("t2", "id INT PRIMARY KEY, n INT")
+		f.exec("INSERT INTO " + f.schema + ".t2 SELECT * FROM " + f.schema + ".t")
+		for _, c := range changes {
+			c.Def = def
+		}
 		unlock = f.lockRow(def)
 		before := f.w.Stats()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

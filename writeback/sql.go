@@ -12,9 +12,9 @@ import (
 // prepared statements would be as safe, but can't be sent for several statements in one round trip.
 
 func appendTable(dst []byte, def *schema.Table) []byte {
-	dst = append(dst, schema.QuoteName(def.Schema)...)
+	dst = schema.AppendName(dst, def.Schema)
 	dst = append(dst, '.')
-	return append(dst, schema.QuoteName(def.Name)...)
+	return schema.AppendName(dst, def.Name)
 }
 
 // lastOnly reports that no later assignment is to the same column.
@@ -41,7 +41,7 @@ func appendInsert(dst []byte, c *schema.Change) (out []byte, values span, genera
 		if lastOnly(c.Set, i) {
 			dst = append(dst, sep...)
 			sep = ","
-			dst = append(dst, schema.QuoteName(c.Def.Columns[a.Column].Name)...)
+			dst = schema.AppendName(dst, c.Def.Columns[a.Column].Name)
 		}
 	}
 	dst = append(dst, ") VALUES ("...)
@@ -150,7 +150,7 @@ func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][
 		}
 		dst = append(dst, sep...)
 		sep = ", "
-		dst = append(dst, schema.QuoteName(column.Name)...)
+		dst = schema.AppendName(dst, column.Name)
 		dst = append(dst, " = "...)
 		if c.Kind == schema.ChangeUpdate {
 			from := len(dst)
@@ -279,7 +279,7 @@ func appendRow(dst []byte, def *schema.Table, key [][]byte) []byte {
 		column := &def.Columns[p.Column]
 		dst = append(dst, where...)
 		where = " AND "
-		dst = append(dst, schema.QuoteName(column.Name)...)
+		dst = schema.AppendName(dst, column.Name)
 		dst = append(dst, " = "...)
 		dst = schema.AppendLiteral(dst, column, key[i])
 	}

@@ -314,6 +314,9 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 	flush(len(changes))
 }
 
+// statementSize is enough for most statements.
+const statementSize = 256
+
 // prepare makes the statement of a change; nil where it takes a transaction.
 func (w *Writer) prepare(c *schema.Change) (*item, error) {
 	if err := checkSchema(c.Def); err != nil {
@@ -322,14 +325,14 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 	it := &item{def: c.Def}
 	if c.Kind == schema.ChangeInsert || c.Kind == schema.ChangeUpsert {
 		var values span
-		it.sql, values, it.generated = appendInsert(nil, c)
+		it.sql, values, it.generated = appendInsert(make([]byte, 0, statementSize), c)
 		if !it.generated && values.to > values.from {
 			it.form = form{kind: mergeValues, values: values}
 		}
 		it.key = w.insertKey(c)
 	} else {
 		where, ok := dbreader.AppendOne(nil, c.Def, c.Index, c.Key)
-		sql, changes, err := appendChange(nil, c, where, c.Index, c.Key, &it.form)
+		sql, changes, err := appendChange(make([]byte, 0, statementSize), c, where, c.Index, c.Key, &it.form)
 		if err != nil {
 			return nil, err
 		}
