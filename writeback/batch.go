@@ -13,6 +13,7 @@ import (
 // tried again; or has its answer, or goes its own way.
 type batch struct {
 	w          *Writer
+	executed   func() // called when only the answer to the commit is missing
 	done, rest []*item
 	again      []*item
 	deadlock   bool
@@ -49,6 +50,9 @@ func (b *batch) run(ctx context.Context, c *sqltext.Conn) {
 			answers++
 			if at := i - begun; at >= 0 && at < len(steps) {
 				steps[at].answered(r)
+				if at == len(steps)-1 {
+					b.executed()
+				}
 			}
 			if r.GTID != "" {
 				b.gtid = r.GTID

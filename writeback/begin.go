@@ -61,7 +61,7 @@ func (w *Writer) Begin(ctx context.Context, changes []*schema.Change, ended func
 		end(nil)
 	}
 	u.left.Store(int64(len(u.items)))
-	w.laneFor(u).put(u)
+	w.lane.put(u)
 	return true
 }
 

@@ -74,7 +74,7 @@ func TestBegin(t *testing.T) {
 
 // TestBeginAbandoned: who gives up has an answer at once, and what was not begun by then is not made.
 func TestBeginAbandoned(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1}, func(t *testing.T, f *fixture) {
+	each(t, writeback.Config{Groups: 1}, func(t *testing.T, f *fixture) {
 		def := f.table("t", "id INT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".t VALUES (1,0),(2,0)")
 		unlock := f.lockRow(def)
@@ -101,7 +101,7 @@ func TestBeginAbandoned(t *testing.T) {
 
 // TestBeginTimeLimit: what has waited too long behind others is not made.
 func TestBeginTimeLimit(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1, TimeLimit: 800 * time.Millisecond}, func(t *testing.T, f *fixture) {
+	each(t, writeback.Config{Groups: 1, TimeLimit: 800 * time.Millisecond}, func(t *testing.T, f *fixture) {
 		def := f.table("t", "id INT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".t VALUES (1,0),(2,0)")
 		unlock := f.lockRow(def)

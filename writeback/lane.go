@@ -17,6 +17,9 @@ const (
 	// durable server; more would make the first wait for the last without gaining.
 	maxGroup      = 256
 	maxGroupBytes = 1 << 20
+	// overlap is how many changes must wait for a group to begin while another one is being committed. A commit costs the
+	// server as much as fifty changes.
+	overlap = 32
 	// groupLockWait is how long a group waits for a lock that somebody else holds, which is as long as all in it wait.
 	groupLockWait = time.Second
 	// contendedTime is how long changes of a row whose lock was waited for go past the lanes.
@@ -81,13 +84,17 @@ func (it *item) finish(err error) {
 	}
 }
 
-// lane commits changes in groups: what came while one group was being committed is the next. Where there is so much to do
-// that several lanes work, each has rows of its own, so that they do not wait for each other's locks.
+// lane commits changes in groups: what came while one group was being carried out is the next. One group at a time carries
+// out its statements, so none waits for the locks of another one that waits for it. While the server writes a commit to its
+// disk the next group may begin, if enough waits for it; the server joins such commits.
 type lane struct {
-	w       *Writer
-	mu      sync.Mutex
-	queue   []*unit
-	running bool
+	w *Writer
+
+	mu        sync.Mutex // guards what follows
+	queue     []*unit
+	waiting   int  // changes in it
+	executing bool // the statements of a group are being carried out
+	active    int  // groups whose commit has no answer
 }
 
 // submit carries changes out and waits for their answers. An error is that of all of them.
@@ -97,7 +104,7 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	done := make(chan struct{})
 	u.ended = func() { close(done) }
 	u.left.Store(int64(len(u.items)))
-	w.laneFor(u).put(u)
+	w.lane.put(u)
 	select {
 	case <-done:
 		return nil
@@ -114,15 +121,6 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// laneFor chooses a lane: the first, as long as one group can hold what waits, since few large commits cost the server
-// least; else by the row.
-func (w *Writer) laneFor(u *unit) *lane {
-	if w.waiting.Load() < maxGroup {
-		return &w.lanes[0]
-	}
-	return &w.lanes[u.items[0].key%uint64(len(w.lanes))]
-}
-
 // put gives changes to the lane, or past it when the lock of one of the rows was waited for lately.
 func (l *lane) put(u *unit) {
 	for _, it := range u.items {
@@ -132,44 +130,64 @@ func (l *lane) put(u *unit) {
 			return
 		}
 	}
+	l.change(func() {
+		l.queue = append(l.queue, u)
+		l.waiting += len(u.items)
+	})
+}
+
+// change changes the lane, and begins the next group if it may.
+func (l *lane) change(by func()) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = append(l.queue, u)
-	l.w.waiting.Add(int64(len(u.items)))
-	if !l.running {
-		l.running = true
-		l.w.wg.Go(l.run)
+	by()
+	late := l.begin()
+	l.mu.Unlock()
+	for _, u := range late {
+		for _, it := range u.items {
+			it.finish(ErrTimeLimit)
+		}
 	}
 }
 
-// run carries out groups until nothing waits.
-func (l *lane) run() {
-	for {
-		group, late := l.take()
-		for _, u := range late {
-			for _, it := range u.items {
-				it.finish(ErrTimeLimit)
-			}
-		}
-		if group == nil {
-			return
-		}
-		l.group(group)
+// begin begins the next group if it may. It returns units that have waited too long. Guarded by mu.
+func (l *lane) begin() (late []*unit) {
+	if l.executing || len(l.queue) == 0 || l.active > 0 && (l.active >= l.w.cfg.Groups || l.waiting < overlap) {
+		return nil
 	}
+	group, late := l.take()
+	if group != nil {
+		l.executing = true
+		l.active++
+		l.w.wg.Go(func() { l.run(group) })
+	}
+	return late
 }
 
-// take gives the next group, nil when nothing waits, which ends the lane's run; and units that have waited too long, as
-// those do that came right behind a group that has used up its time. They are not begun.
+// run carries out a group.
+func (l *lane) run(items []*item) {
+	executing := true
+	l.group(items, func() {
+		if executing {
+			executing = false
+			l.change(func() { l.executing = false })
+		}
+	})
+	l.change(func() {
+		l.active--
+		l.executing = l.executing && !executing
+	})
+}
+
+// take gives the next group, nil when nothing waits; and units that have waited too long, as
+// those do that came right behind a group that has used up its time. They are not begun. Guarded by mu.
 func (l *lane) take() (group []*item, late []*unit) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	size, n := 0, 0
 	for _, u := range l.queue {
 		if len(group) > 0 && (len(group)+len(u.items) > maxGroup || size+u.bytes > maxGroupBytes || l.w.tooLong(size+u.bytes+len(group)+len(u.items))) {
 			break
 		}
 		n++
-		l.w.waiting.Add(-int64(len(u.items)))
+		l.waiting -= len(u.items)
 		switch {
 		case !u.taken.CompareAndSwap(false, true):
 		case !u.since.IsZero() && time.Since(u.since) >= l.w.cfg.TimeLimit*9/10:
@@ -181,14 +199,12 @@ func (l *lane) take() (group []*item, late []*unit) {
 	}
 	l.queue = append(l.queue[:0], l.queue[n:]...)
 	clear(l.queue[len(l.queue):min(cap(l.queue), len(l.queue)+n)])
-	if group == nil {
-		l.running = false
-	}
 	return group, late
 }
 
-// group carries out a group. Its answers are given when the follower has applied it, while the lane goes on.
-func (l *lane) group(items []*item) {
+// group carries out a group, and calls executed when only the answer to its commit is missing. Its answers are given when
+// the follower has applied it, while the lane goes on.
+func (l *lane) group(items []*item, executed func()) {
 	w := l.w
 	for try := 0; len(items) > 0; try++ {
 		if try >= groupTries {
@@ -212,7 +228,7 @@ func (l *lane) group(items []*item) {
 			}
 			return
 		}
-		b := batch{w: w, rest: items}
+		b := batch{w: w, rest: items, executed: executed}
 		b.run(ctx, c)
 		until := w.mark(ctx, server, c, b.gtid, len(b.done) > 0)
 		server.groups.Put(c)
@@ -230,7 +246,7 @@ func (l *lane) group(items []*item) {
 		}
 		items = b.again
 		if !b.deadlock {
-			try = -1 // others were taken out of the group; at least one each time
+			try = -1 // others were taken out of the group, or are not merged any more; at least one each time
 		}
 	}
 }

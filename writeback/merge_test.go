@@ -61,7 +61,7 @@ func TestMergedAsApart(t *testing.T) {
 			}
 			return schema.Assignment{Column: column, Value: v}
 		}
-		for round := range 24 {
+		for round := range 12 {
 			faults := round % 3 // none; a few; many, and rows that are not there
 			next := 0
 			var changes []*schema.Change
@@ -174,7 +174,7 @@ func TestMergedInserts(t *testing.T) {
 // TestMergedLockedRow: one locked row among those of a merged update holds the others up for the second of the lock wait,
 // and no longer.
 func TestMergedLockedRow(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1, LockWait: time.Minute, TimeLimit: 2 * time.Minute}, func(t *testing.T, f *fixture) {
+	each(t, writeback.Config{Groups: 1, LockWait: time.Minute, TimeLimit: 2 * time.Minute}, func(t *testing.T, f *fixture) {
 		def := f.table("t", "id INT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".t VALUES (0,0),(1,0),(2,0),(3,0),(4,0),(5,0),(6,0),(7,0),(8,0),(9,0)")
 		unlock := f.lockRow(def)

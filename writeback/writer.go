@@ -32,7 +32,7 @@ const (
 	DefaultLockWait    = 3 * time.Second
 	DefaultAckTimeout  = 2 * time.Second
 	DefaultTimeLimit   = 30 * time.Second
-	DefaultLanes       = 2
+	DefaultGroups      = 3
 	DefaultConnections = 16
 )
 
@@ -60,9 +60,9 @@ type Config struct {
 	LockWait time.Duration
 	// TimeLimit bounds each change, waiting for its turn included; 0 means DefaultTimeLimit.
 	TimeLimit time.Duration
-	// Lanes is the number of groups that are committed at a time, Connections that of the other transactions, and half as
+	// Groups is the number of groups that are under way at a time, Connections that of the other transactions, and half as
 	// many single changes may wait for locked rows beside them; 0 means the default.
-	Lanes, Connections int
+	Groups, Connections int
 	// Applied makes changes wait until they are applied, for AckTimeout at most (0 means DefaultAckTimeout); Fence then
 	// keeps readers from older answers. Applied nil answers at the commit.
 	Applied    Applied
@@ -77,9 +77,7 @@ type Writer struct {
 	log    *slog.Logger
 	seed   maphash.Seed
 	server atomic.Pointer[server]
-	lanes  []lane
-	// waiting is the number of changes in the queues of all lanes.
-	waiting atomic.Int64
+	lane   lane
 
 	contended recent[uint64]        // rows whose locks were waited for
 	unmerged  recent[*schema.Table] // whose changes are not merged
@@ -105,18 +103,16 @@ func New(source *sqltext.Config, c Config) *Writer {
 	setDefault(&c.LockWait, DefaultLockWait)
 	setDefault(&c.TimeLimit, DefaultTimeLimit)
 	setDefault(&c.AckTimeout, DefaultAckTimeout)
-	setDefault(&c.Lanes, DefaultLanes)
+	setDefault(&c.Groups, DefaultGroups)
 	setDefault(&c.Connections, DefaultConnections)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Writer{cfg: c, log: c.Logger, seed: maphash.MakeSeed(), lanes: make([]lane, c.Lanes)}
+	w := &Writer{cfg: c, log: c.Logger, seed: maphash.MakeSeed()}
 	w.contended.ttl, w.unmerged.ttl = contendedTime, unmergedTime
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.fences.tables = map[schema.Name]*fence{}
-	for i := range w.lanes {
-		w.lanes[i].w = w
-	}
+	w.lane.w = w
 	w.server.Store(w.connect(source))
 	return w
 }
@@ -129,7 +125,7 @@ func setDefault[T ~int | ~int64](v *T, def T) {
 
 // server is what is written to until the Writer turns to another one.
 type server struct {
-	groups *sqltext.Pool // for lanes; nil where there is no server yet
+	groups *sqltext.Pool // for the lane; nil where there is no server yet
 	single *sqltext.Pool // for what is not in a group
 	// contended is for single changes of rows whose lock was waited for lately.
 	contended *sqltext.Pool
@@ -152,7 +148,7 @@ func (w *Writer) connect(source *sqltext.Config) *server {
 	s := new(server)
 	s.ctx, s.cancel = context.WithCancelCause(w.ctx)
 	if source != nil {
-		s.groups = sqltext.NewPool(w.configure(source, groupLockWait), w.cfg.Lanes, w.log)
+		s.groups = sqltext.NewPool(w.configure(source, groupLockWait), w.cfg.Groups, w.log)
 		s.single = sqltext.NewPool(w.configure(source, w.cfg.LockWait), w.cfg.Connections, w.log)
 		s.contended = sqltext.NewPool(w.configure(source, w.cfg.LockWait), w.cfg.Connections/2, w.log)
 	}
