@@ -127,6 +127,7 @@ func (b *batch) failed(ctx context.Context, c *sqltext.Conn, steps []step, execu
 		return true
 	case failing.items != nil && class == classStatement:
 		b.done, b.rest = append(b.done, itemsOf(steps[:executed])...), itemsOf(steps[executed+1:])
+		w.countMerged(steps[:executed])
 		if len(failing.items) > 1 {
 			w.parted(failing.items)
 			b.rest = slices.Concat(failing.items, b.rest)

@@ -55,7 +55,7 @@ const (
 // longer is how much longer than the statement the change can make a merged one.
 func (f *form) longer() int { return len(f.cases) * caseBytes }
 
-// mergeable finds out whether an update can be merged, whose statement f has the places of.
+// mergeable finds out whether an update, or an addition, can be merged, whose statement f has the places of.
 func (f *form) mergeable(c *schema.Change) bool {
 	index := &c.Def.Indexes[c.Index]
 	if len(f.cases) == 0 || len(f.cases) > maxCases || len(index.Parts) != 1 || index.Hidden || index.Parts[0].Prefix > 0 {
@@ -71,10 +71,12 @@ func (f *form) mergeable(c *schema.Change) bool {
 	}
 	f.index = c.Index
 	for i, a := range c.Set {
-		if !lastOnly(c.Set, i) || keeps(c.Def, c.Index, c.Key, a) {
+		add := c.Kind == schema.ChangeAdd
+		if !lastOnly(c.Set, i) || add && a.Value == nil || !add && keeps(c.Def, c.Index, c.Key, a) {
 			continue
 		}
-		if a.Column == part || !sameType(&c.Def.Columns[a.Column], a.Value) {
+		column := &c.Def.Columns[a.Column]
+		if a.Column == part || !sameType(column, a.Value) || add && column.Kind != schema.KindInt {
 			return false
 		}
 		f.unique = f.unique || inUniqueKey(c.Def, a.Column)

@@ -68,20 +68,25 @@ func TestMergedAsApart(t *testing.T) {
 			for range 60 {
 				key := strconv.Itoa(rng.IntN(25 + 25*faults))
 				c := &schema.Change{Def: defs[0], Key: [][]byte{[]byte(key)}}
-				switch rng.IntN(8) {
+				switch rng.IntN(12) {
 				case 0:
 					c.Kind, c.Key, c.Set = schema.ChangeInsert, nil, set(strconv.Itoa(1000*(round+1)+next))
 					next++
 				case 1:
 					c.Kind = schema.ChangeDelete
 					if faults == 0 {
-						c.Kind, c.Set = schema.ChangeAdd, []schema.Assignment{{Column: 4, Value: []byte("1")}}
+						c.Kind, c.Set = schema.ChangeAdd, []schema.Assignment{{Column: 4, Value: []byte("1")}, {Column: 7, Value: nil}}
+					}
+				case 2, 3, 4:
+					c.Kind, c.Set = schema.ChangeAdd, []schema.Assignment{{Column: 4, Value: pick("1", "-2", "0")}}
+					if faults > 0 { // beyond the range, and values that are there
+						c.Set = []schema.Assignment{{Column: 4, Value: pick("1", "32000")}, {Column: 6, Value: []byte(strconv.Itoa(rng.IntN(3)))}}
 					}
 				default:
 					c.Kind, c.Set = schema.ChangeUpdate, set(key)
 				}
 				if c.Kind == schema.ChangeInsert || c.Kind == schema.ChangeUpdate {
-					columns := [][]int{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, {1, 6}, {4, 7}}[rng.IntN(4)]
+					columns := [][]int{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, {4, 7}, {1, 6}}[rng.IntN(3+min(faults, 1))]
 					if c.Kind == schema.ChangeInsert {
 						columns = []int{1, 2, 5}
 					}
@@ -118,7 +123,7 @@ func TestMergedAsApart(t *testing.T) {
 			if t.Failed() {
 				return
 			}
-			if faults == 2 {
+			if faults > 0 {
 				time.Sleep(260 * time.Millisecond) // until the table's changes are merged again
 			}
 		}

@@ -126,7 +126,7 @@ func isWhole(v []byte) bool {
 }
 
 // appendChange appends the statement of an update or delete of the one row that the WHERE clause finds, by that key.
-// changes is false when there is nothing to change. f, which may be nil, gets the places of an update.
+// changes is false when there is nothing to change. f, which may be nil, gets the places of its values.
 func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][]byte, f *form) (out []byte, changes bool, err error) {
 	if c.Kind == schema.ChangeDelete {
 		dst = append(dst, "DELETE FROM "...)
@@ -171,7 +171,11 @@ func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][
 			dst = append(dst, " - ("...)
 			guards = o.appendGuard(guards)
 		}
+		from := len(dst)
 		dst = append(dst, o.number...)
+		if f != nil {
+			f.cases = append(f.cases, span{from, len(dst)})
+		}
 		dst = append(dst, ')')
 	}
 	if sep == " SET " {

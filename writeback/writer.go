@@ -336,7 +336,7 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 			return nil, nil
 		}
 		it.sql = sql
-		if c.Kind == schema.ChangeUpdate && it.form.mergeable(c) {
+		if (c.Kind == schema.ChangeUpdate || c.Kind == schema.ChangeAdd) && it.form.mergeable(c) {
 			it.form.kind = mergeCases
 		}
 		it.key = w.hash(c.Def, where)
