@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/binlogcache/binlogcache/schema"
 )
@@ -87,6 +88,42 @@ func (b *batch) take() []batched {
 	return writes
 }
 
+// awaitBatch begins a batch that nothing follows, where no worker is needed to wait for its end.
+func (s *session) awaitBatch() {
+	s.parked = true
+	all := s.batch.take()
+	changes := make([]*schema.Change, 0, len(all))
+	for i := range all {
+		if all[i].change != nil {
+			changes = append(changes, all[i].change)
+		}
+	}
+	s.conn.Await(func(ctx context.Context, resume func(bool, func(context.Context, []byte) []byte)) {
+		if !s.server.cfg.Writer.Begin(ctx, changes, func(results []Result) {
+			retry := func(r Result) bool { return errors.Is(r.Err, ErrChanged) }
+			resume(!slices.ContainsFunc(results, retry), func(ctx context.Context, out []byte) []byte {
+				return s.answerBatch(ctx, all, results, out)
+			})
+		}) {
+			resume(false, func(ctx context.Context, out []byte) []byte { return s.writeBatch(ctx, all, out) })
+		}
+	})
+}
+
+// answerBatch appends the answers of a batch that was carried out.
+func (s *session) answerBatch(ctx context.Context, all []batched, results []Result, out []byte) []byte {
+	for i := range all {
+		if all[i].change == nil {
+			out = append(out, all[i].answer...)
+			continue
+		}
+		r, start := results[0], len(out)
+		results = results[1:]
+		out = s.countFailure(s.batchAnswer(ctx, &all[i], r.Rows, r.ID, r.Err, out), start)
+	}
+	return out
+}
+
 // writeBatch carries a batch out and appends its answers. It is called from parked jobs.
 func (s *session) writeBatch(ctx context.Context, all []batched, out []byte) []byte {
 	for len(all) > 0 {
@@ -103,7 +140,7 @@ func (s *session) writeBatch(ctx context.Context, all []batched, out []byte) []b
 		}
 		s.server.cfg.Writer.Changes(ctx, changes, func(i, rows int, id uint64, err error) {
 			start := len(out)
-			out = s.countFailure(s.batchAnswer(ctx, all[i], rows, id, err, out), start)
+			out = s.countFailure(s.batchAnswer(ctx, &all[i], rows, id, err, out), start)
 		})
 		all = all[n:]
 	}
@@ -111,7 +148,7 @@ func (s *session) writeBatch(ctx context.Context, all []batched, out []byte) []b
 }
 
 // batchAnswer appends the answer to a write of a batch. A write that was made for an older definition is tried again.
-func (s *session) batchAnswer(ctx context.Context, b batched, rows int, id uint64, err error, out []byte) []byte {
+func (s *session) batchAnswer(ctx context.Context, b *batched, rows int, id uint64, err error, out []byte) []byte {
 	for range maxTries {
 		if err == nil {
 			return appendChanged(out, b.change, rows, id)

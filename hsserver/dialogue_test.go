@@ -108,6 +108,8 @@ func (w *writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 	w.w.Changes(ctx, changes, func(i, rows int, id uint64, err error) { answer(i, rows, id, w.after(ctx, changes[i].Def, err)) })
 }
 
+func (w *writer) Begin(context.Context, []*schema.Change, func([]hsserver.Result)) bool { return false }
+
 func (w *writer) Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx hsserver.Tx) error) (int, error) {
 	rows, err := w.w.Transact(ctx, def, kind, func(tx *writeback.Tx) error { return fn(tx) })
 	return rows, w.after(ctx, def, err)

@@ -38,6 +38,13 @@ func (c *talk) SetInputLimit(int)                                     {}
 func (c *talk) RemoteAddr() string                                    { return "test" }
 func (c *talk) ID() uint64                                            { return 1 }
 func (c *talk) Park(job func(ctx context.Context, out []byte) []byte) { c.job = job }
+func (c *talk) Await(begin func(context.Context, func(bool, func(context.Context, []byte) []byte))) {
+	c.job = func(ctx context.Context, out []byte) []byte {
+		resumed := make(chan func(context.Context, []byte) []byte, 1)
+		begin(ctx, func(_ bool, job func(context.Context, []byte) []byte) { resumed <- job })
+		return (<-resumed)(ctx, out)
+	}
+}
 
 // send gives the session more input, and runs its parked jobs. Input that was taken is overwritten before a job runs, as a
 // connection's next read would.

@@ -78,7 +78,7 @@ func (s *session) Serve(in []byte) (int, error) {
 	}
 	s.conn.SetOut(out)
 	if len(s.batch.writes) > 0 && !s.parked {
-		s.park(func(_ context.Context, out []byte) []byte { return out })
+		s.awaitBatch()
 	}
 	if !s.parked && len(in) > maxKeptRequest/2 {
 		s.shrink()

@@ -17,9 +17,19 @@ type Writer interface {
 	// each in their order: the number of rows inserted or found, and the AUTO_INCREMENT value that the server has made, 0
 	// where it made none. One that fails does not keep others from being made.
 	Changes(ctx context.Context, changes []*schema.Change, answer func(i, rows int, id uint64, err error))
+	// Begin is Changes without waiting: ended gets the results, once, from another goroutine or within the call. It begins
+	// nothing and returns false for changes that only Changes can make.
+	Begin(ctx context.Context, changes []*schema.Change, ended func([]Result)) bool
 	// Transact runs fn in a transaction, again from its beginning when the server has undone it, and returns the number of
 	// rows that were changed: all that fn wanted, or none.
 	Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx Tx) error) (rows int, err error)
+}
+
+// Result is what Changes gives answer of one change.
+type Result struct {
+	Rows int
+	ID   uint64
+	Err  error
 }
 
 // Tx is a transaction of a Writer.

@@ -21,6 +21,9 @@ func (c *benchConn) OutputLimit() int   { return 256 << 10 }
 func (c *benchConn) SetInputLimit(int)  {}
 func (c *benchConn) RemoteAddr() string { return "" }
 func (c *benchConn) ID() uint64         { return 1 }
+func (c *benchConn) Await(func(context.Context, func(bool, func(context.Context, []byte) []byte))) {
+	panic("parked")
+}
 func (c *benchConn) Park(func(context.Context, []byte) []byte) {
 	panic("parked")
 }

@@ -170,6 +170,9 @@ func (c *testConn) OutputLimit() int    { return c.limit }
 func (c *testConn) SetInputLimit(n int) { c.inputLimit = n }
 func (c *testConn) RemoteAddr() string  { return "192.0.2.1:5" }
 func (c *testConn) ID() uint64          { return 7 }
+func (c *testConn) Await(func(context.Context, func(bool, func(context.Context, []byte) []byte))) {
+	panic("not for memcached")
+}
 func (c *testConn) Park(job func(context.Context, []byte) []byte) {
 	if c.job != nil {
 		panic("parked twice")

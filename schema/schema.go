@@ -146,4 +146,18 @@ func (t *Table) IndexByName(name string) int {
 }
 
 // QuoteName quotes an identifier with backticks.
-func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+func QuoteName(name string) string { return string(AppendName(nil, name)) }
+
+// AppendName appends an identifier in backticks.
+func AppendName(dst []byte, name string) []byte {
+	dst = append(dst, '`')
+	for {
+		i := strings.IndexByte(name, '`')
+		if i < 0 {
+			break
+		}
+		dst = append(append(dst, name[:i+1]...), '`')
+		name = name[i+1:]
+	}
+	return append(append(dst, name...), '`')
+}

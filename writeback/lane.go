@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/binlogcache/binlogcache/internal/sqltext"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
@@ -19,12 +17,17 @@ const (
 	// durable server; more would make the first wait for the last without gaining.
 	maxGroup      = 256
 	maxGroupBytes = 1 << 20
+	// overlap is how many changes must wait for a group to begin while another one is being committed. A commit costs the
+	// server as much as fifty changes.
+	overlap = 32
 	// groupLockWait is how long a group waits for a lock that somebody else holds, which is as long as all in it wait.
 	groupLockWait = time.Second
 	// contendedTime is how long changes of a row whose lock was waited for go past the lanes.
 	contendedTime = 5 * time.Second
-	// maxContended bounds the memory of such rows.
-	maxContended = 1024
+	// unmergedTime is how long changes of a table are sent as they are after a merged statement was in vain.
+	unmergedTime = 250 * time.Millisecond
+	// maxRecent bounds the memory of such rows and tables.
+	maxRecent = 1024
 	// groupTries is how often a group that was the victim of a deadlock is tried as a group.
 	groupTries = 2
 	// singleTries is how often a single change is tried that was the victim of a deadlock.
@@ -37,7 +40,9 @@ type unit struct {
 	bytes int         // of their statements
 	taken atomic.Bool // by who carries it out, or by who gave it up
 	left  atomic.Int64
-	done  chan struct{} // closed when all have their answers
+	ended func()    // called once, when all have their answers
+	since time.Time // when the unit was put into a lane; zero where its caller looks after the time
+	last  placed    // of its changes in the steps that a batch is arranging
 }
 
 // item is one change.
@@ -50,7 +55,10 @@ type item struct {
 	generated bool
 	// waited is how long a group that the change was in has waited for the row's lock.
 	waited time.Duration
-	// The answer, set before unit.done is closed.
+	// form says how the statement can be made one with those of others (merge.go); apart says that it is not to be.
+	form  form
+	apart bool
+	// The answer, set before unit.ended is called.
 	rows, insertID uint64
 	err            error
 }
@@ -72,60 +80,33 @@ func (it *item) madeID() uint64 {
 func (it *item) finish(err error) {
 	it.err = err
 	if it.unit.left.Add(-1) == 0 {
-		close(it.unit.done)
+		it.unit.ended()
 	}
 }
 
-// contended are the rows whose locks were waited for lately.
-type contended struct {
-	n    atomic.Int64 // of rows; there are none most of the time
-	mu   sync.Mutex
-	rows map[uint64]time.Time
-}
-
-func (c *contended) add(key uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.rows == nil || len(c.rows) >= maxContended {
-		c.rows = map[uint64]time.Time{}
-	}
-	c.rows[key] = time.Now()
-	c.n.Store(int64(len(c.rows)))
-}
-
-func (c *contended) has(key uint64) bool {
-	if c.n.Load() == 0 {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, ok := c.rows[key]
-	if ok && time.Since(at) >= contendedTime {
-		delete(c.rows, key)
-		c.n.Store(int64(len(c.rows)))
-		return false
-	}
-	return ok
-}
-
-// lane commits changes in groups: what came while one group was being committed is the next. Where there is so much to do
-// that several lanes work, each has rows of its own, so that they do not wait for each other's locks.
+// lane commits changes in groups: what came while one group was being carried out is the next. One group at a time carries
+// out its statements, so none waits for the locks of another one that waits for it. While the server writes a commit to its
+// disk the next group may begin, if enough waits for it; the server joins such commits.
 type lane struct {
-	w       *Writer
-	mu      sync.Mutex
-	queue   []*unit
-	running bool
+	w *Writer
+
+	mu        sync.Mutex // guards what follows
+	queue     []*unit
+	waiting   int  // changes in it
+	executing bool // the statements of a group are being carried out
+	active    int  // groups whose commit has no answer
 }
 
 // submit carries changes out and waits for their answers. An error is that of all of them.
 func (w *Writer) submit(ctx context.Context, u *unit) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.TimeLimit, ErrTimeLimit)
 	defer cancel()
-	u.done = make(chan struct{})
+	done := make(chan struct{})
+	u.ended = func() { close(done) }
 	u.left.Store(int64(len(u.items)))
-	w.laneFor(u).put(u)
+	w.lane.put(u)
 	select {
-	case <-u.done:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 		if u.taken.CompareAndSwap(false, true) {
@@ -136,17 +117,8 @@ func (w *Writer) submit(ctx context.Context, u *unit) error {
 		return uncertain(context.Cause(ctx)) // the caller does not want to know
 	}
 	// It is being carried out, which is bounded in time too: only its end can tell what became of it.
-	<-u.done
+	<-done
 	return nil
-}
-
-// laneFor chooses a lane: the first, as long as one group can hold what waits, since few large commits cost the server
-// least; else by the row.
-func (w *Writer) laneFor(u *unit) *lane {
-	if w.waiting.Load() < maxGroup {
-		return &w.lanes[0]
-	}
-	return &w.lanes[u.items[0].key%uint64(len(w.lanes))]
 }
 
 // put gives changes to the lane, or past it when the lock of one of the rows was waited for lately.
@@ -158,54 +130,81 @@ func (l *lane) put(u *unit) {
 			return
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = append(l.queue, u)
-	l.w.waiting.Add(int64(len(u.items)))
-	if !l.running {
-		l.running = true
-		l.w.wg.Go(l.run)
-	}
+	l.change(func() {
+		l.queue = append(l.queue, u)
+		l.waiting += len(u.items)
+	})
 }
 
-// run carries out groups until nothing waits.
-func (l *lane) run() {
-	for {
-		group := l.take()
-		if group == nil {
-			return
+// change changes the lane, and begins the next group if it may.
+func (l *lane) change(by func()) {
+	l.mu.Lock()
+	by()
+	late := l.begin()
+	l.mu.Unlock()
+	for _, u := range late {
+		for _, it := range u.items {
+			it.finish(ErrTimeLimit)
 		}
-		l.group(group)
 	}
 }
 
-// take gives the next group, nil when nothing waits, which ends the lane's run.
-func (l *lane) take() []*item {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var group []*item
+// begin begins the next group if it may. It returns units that have waited too long. Guarded by mu.
+func (l *lane) begin() (late []*unit) {
+	if l.executing || len(l.queue) == 0 || l.active > 0 && (l.active >= l.w.cfg.Groups || l.waiting < overlap) {
+		return nil
+	}
+	group, late := l.take()
+	if group != nil {
+		l.executing = true
+		l.active++
+		l.w.wg.Go(func() { l.run(group) })
+	}
+	return late
+}
+
+// run carries out a group.
+func (l *lane) run(items []*item) {
+	executing := true
+	l.group(items, func() {
+		if executing {
+			executing = false
+			l.change(func() { l.executing = false })
+		}
+	})
+	l.change(func() {
+		l.active--
+		l.executing = l.executing && !executing
+	})
+}
+
+// take gives the next group, nil when nothing waits; and units that have waited too long, as
+// those do that came right behind a group that has used up its time. They are not begun. Guarded by mu.
+func (l *lane) take() (group []*item, late []*unit) {
 	size, n := 0, 0
 	for _, u := range l.queue {
 		if len(group) > 0 && (len(group)+len(u.items) > maxGroup || size+u.bytes > maxGroupBytes || l.w.tooLong(size+u.bytes+len(group)+len(u.items))) {
 			break
 		}
 		n++
-		l.w.waiting.Add(-int64(len(u.items)))
-		if u.taken.CompareAndSwap(false, true) {
+		l.waiting -= len(u.items)
+		switch {
+		case !u.taken.CompareAndSwap(false, true):
+		case !u.since.IsZero() && time.Since(u.since) >= l.w.cfg.TimeLimit*9/10:
+			late = append(late, u)
+		default:
 			group = append(group, u.items...)
 			size += u.bytes
 		}
 	}
 	l.queue = append(l.queue[:0], l.queue[n:]...)
 	clear(l.queue[len(l.queue):min(cap(l.queue), len(l.queue)+n)])
-	if group == nil {
-		l.running = false
-	}
-	return group
+	return group, late
 }
 
-// group carries out a group. Its answers are given when the follower has applied it, while the lane goes on.
-func (l *lane) group(items []*item) {
+// group carries out a group, and calls executed when only the answer to its commit is missing. Its answers are given when
+// the follower has applied it, while the lane goes on.
+func (l *lane) group(items []*item, executed func()) {
 	w := l.w
 	for try := 0; len(items) > 0; try++ {
 		if try >= groupTries {
@@ -229,7 +228,7 @@ func (l *lane) group(items []*item) {
 			}
 			return
 		}
-		b := batch{w: w, rest: items}
+		b := batch{w: w, rest: items, executed: executed}
 		b.run(ctx, c)
 		until := w.mark(ctx, server, c, b.gtid, len(b.done) > 0)
 		server.groups.Put(c)
@@ -247,7 +246,7 @@ func (l *lane) group(items []*item) {
 		}
 		items = b.again
 		if !b.deadlock {
-			try = -1 // others were taken out of the group; at least one each time
+			try = -1 // others were taken out of the group, or are not merged any more; at least one each time
 		}
 	}
 }
@@ -288,153 +287,4 @@ func tablesOf(items []*item) []*schema.Table {
 		}
 	}
 	return defs
-}
-
-// batch is one try to commit a group. Afterwards each of its changes is in done, committed; or in again, undone and to be
-// tried again; or has its answer, or goes its own way.
-type batch struct {
-	w          *Writer
-	done, rest []*item
-	again      []*item
-	deadlock   bool
-	gtid       string
-	took       time.Duration // of the text that failed
-}
-
-// run sends the changes of rest as one transaction in one text. The server stops at the first one that fails; that one
-// alone is undone, so what follows it is sent after it, and then the commit.
-func (b *batch) run(ctx context.Context, c *sqltext.Conn) {
-	single := len(b.rest) == 1
-	begun := 0 // answers before those of rest
-	var text strings.Builder
-	for first := true; ; first = false {
-		text.Reset()
-		begun = 0
-		if first && !single {
-			text.WriteString("BEGIN;")
-			begun = 1
-		}
-		for _, it := range b.rest {
-			text.Write(it.sql)
-			if !single {
-				text.WriteByte(';')
-			}
-		}
-		if !single {
-			text.WriteString("COMMIT")
-		}
-		answers := 0
-		began := time.Now()
-		err := c.ExecAll(ctx, text.String(), func(i int, r sqltext.Changed) {
-			answers++
-			if at := i - begun; at >= 0 && at < len(b.rest) {
-				b.rest[at].rows, b.rest[at].insertID = r.Rows, r.InsertID
-			}
-			if r.GTID != "" {
-				b.gtid = r.GTID
-			}
-		})
-		if err == nil {
-			b.done, b.rest = append(b.done, b.rest...), nil
-			return
-		}
-		b.took = time.Since(began)
-		if !b.failed(ctx, c, answers-begun, single, err) {
-			return
-		}
-	}
-}
-
-// failed sorts out what a text has left behind of which that many changes were carried out before err, all of them when it
-// was the commit that failed. It reports that the transaction is to go on with the rest.
-func (b *batch) failed(ctx context.Context, c *sqltext.Conn, executed int, single bool, err error) (goOn bool) {
-	w := b.w
-	all := slices.Concat(b.done, b.rest)
-	code := sqltext.ServerCode(err)
-	class := classOf(code)
-	atCommit := executed >= len(b.rest)
-	begun := executed >= 0
-	if class == classDeadlock {
-		w.stats.deadlocks.Add(1)
-	}
-	switch {
-	case errors.Is(err, sqltext.ErrUnsent), code != 0 && !atCommit && sqltext.IsConnectionError(err):
-		b.done = nil
-		b.answer(all, unavailable(err))
-		return false
-	case code == 0 || sqltext.IsConnectionError(err):
-		b.done = nil
-		w.fenceUncertain(tablesOf(all))
-		b.answer(all, uncertain(err))
-		return false
-	}
-	if begun && !atCommit && class == classStatement {
-		b.rest[executed].finish(refused(err))
-		b.done, b.rest = slices.Concat(b.done, b.rest[:executed]), b.rest[executed+1:]
-		if len(b.done) > 0 || len(b.rest) > 0 {
-			return true
-		}
-	}
-	if !single {
-		rollback(ctx, c)
-	}
-	switch {
-	case class == classStatement && begun && !atCommit: // it was all
-	case class == classDeadlock:
-		b.done, b.again, b.deadlock = nil, all, true
-	case class == classReadOnly || !begun:
-		b.done = nil
-		b.answer(all, refused(err))
-	case atCommit:
-		// Refused by a plugin, or for want of space: what a server has done by then depends on the reason.
-		b.done = nil
-		w.fenceUncertain(tablesOf(all))
-		b.answer(all, uncertain(err))
-	default:
-		failing := b.rest[executed]
-		before, rest := slices.Concat(b.done, b.rest[:executed]), b.rest[executed+1:]
-		b.done = nil
-		if class != classLockWait {
-			failing.finish(refused(err))
-			b.again = slices.Concat(before, rest)
-			break
-		}
-		w.stats.lockWaits.Add(1)
-		w.contended.add(failing.key)
-		b.again = b.withoutRow(failing.key, slices.Concat(before, b.rest[executed:]))
-	}
-	return false
-}
-
-// withoutRow sends the changes of a locked row their own way, and with each what its caller has sent beside it, so that
-// the order of that stays. It returns the rest. If only the first went, the group would wait for each of the others again.
-func (b *batch) withoutRow(key uint64, items []*item) (rest []*item) {
-	for i := 0; i < len(items); {
-		if items[i].key != key {
-			i++
-			continue
-		}
-		mine, others := ofUnit(items, items[i].unit)
-		for _, it := range mine {
-			if it.key == key {
-				it.waited = b.took
-			}
-		}
-		b.w.goAlone(mine, true)
-		items, i = others, 0
-	}
-	return items
-}
-
-func (b *batch) answer(items []*item, err error) {
-	for _, it := range items {
-		it.finish(err)
-	}
-}
-
-// rollback ends a transaction; a connection on which that fails is closed, which ends it too.
-func rollback(ctx context.Context, c *sqltext.Conn) {
-	if !c.Broken() && c.Exec(ctx, "ROLLBACK") != nil {
-		c.Close()
-	}
 }

@@ -31,7 +31,7 @@ func (f *fixture) lockRow(def *schema.Table) (unlock func()) {
 // TestLockedRow: however many changes wait for a row that somebody else has locked, those of other rows and other
 // transactions go on, and all are made when the lock is given back.
 func TestLockedRow(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1, Connections: 4, LockWait: time.Minute, TimeLimit: 2 * time.Minute}, func(t *testing.T, f *fixture) {
+	each(t, writeback.Config{Groups: 1, Connections: 4, LockWait: time.Minute, TimeLimit: 2 * time.Minute}, func(t *testing.T, f *fixture) {
 		def := f.table("t", "id INT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".t VALUES (1,0),(2,0)")
 		unlock := f.lockRow(def)

@@ -12,9 +12,9 @@ import (
 // prepared statements would be as safe, but can't be sent for several statements in one round trip.
 
 func appendTable(dst []byte, def *schema.Table) []byte {
-	dst = append(dst, schema.QuoteName(def.Schema)...)
+	dst = schema.AppendName(dst, def.Schema)
 	dst = append(dst, '.')
-	return append(dst, schema.QuoteName(def.Name)...)
+	return schema.AppendName(dst, def.Name)
 }
 
 // lastOnly reports that no later assignment is to the same column.
@@ -27,8 +27,9 @@ func lastOnly(set []schema.Assignment, i int) bool {
 	return true
 }
 
-// appendInsert appends the statement, and tells whether the server makes the AUTO_INCREMENT value.
-func appendInsert(dst []byte, c *schema.Change) (out []byte, generated bool) {
+// appendInsert appends the statement, and tells where in it the values are and whether the server makes the AUTO_INCREMENT
+// value.
+func appendInsert(dst []byte, c *schema.Change) (out []byte, values span, generated bool) {
 	for i := range c.Def.Columns {
 		generated = generated || c.Def.Columns[i].AutoIncrement
 	}
@@ -40,10 +41,11 @@ func appendInsert(dst []byte, c *schema.Change) (out []byte, generated bool) {
 		if lastOnly(c.Set, i) {
 			dst = append(dst, sep...)
 			sep = ","
-			dst = append(dst, schema.QuoteName(c.Def.Columns[a.Column].Name)...)
+			dst = schema.AppendName(dst, c.Def.Columns[a.Column].Name)
 		}
 	}
 	dst = append(dst, ") VALUES ("...)
+	values.from = len(dst)
 	sep = ""
 	for i, a := range c.Set {
 		if !lastOnly(c.Set, i) {
@@ -61,11 +63,12 @@ func appendInsert(dst []byte, c *schema.Change) (out []byte, generated bool) {
 		}
 		dst = schema.AppendLiteral(dst, column, v)
 	}
+	values.to = len(dst)
 	dst = append(dst, ')')
 	if c.Kind == schema.ChangeUpsert {
 		dst = appendInstead(dst, c)
 	}
-	return dst, generated
+	return dst, values, generated
 }
 
 // appendInstead appends what is done where the key of an insert is there already. VALUES of that place is the one form that
@@ -123,8 +126,8 @@ func isWhole(v []byte) bool {
 }
 
 // appendChange appends the statement of an update or delete of the one row that the WHERE clause finds, by that key.
-// changes is false when there is nothing to change.
-func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][]byte) (out []byte, changes bool, err error) {
+// changes is false when there is nothing to change. f, which may be nil, gets the places of its values.
+func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][]byte, f *form) (out []byte, changes bool, err error) {
 	if c.Kind == schema.ChangeDelete {
 		dst = append(dst, "DELETE FROM "...)
 		dst = appendTable(dst, c.Def)
@@ -134,6 +137,7 @@ func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][
 	start := len(dst)
 	dst = append(dst, "UPDATE "...)
 	dst = appendTable(dst, c.Def)
+	set := len(dst)
 	sep := " SET "
 	var guards []byte
 	for i, a := range c.Set {
@@ -146,10 +150,14 @@ func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][
 		}
 		dst = append(dst, sep...)
 		sep = ", "
-		dst = append(dst, schema.QuoteName(column.Name)...)
+		dst = schema.AppendName(dst, column.Name)
 		dst = append(dst, " = "...)
 		if c.Kind == schema.ChangeUpdate {
+			from := len(dst)
 			dst = schema.AppendLiteral(dst, column, a.Value)
+			if f != nil {
+				f.cases = append(f.cases, span{from, len(dst)})
+			}
 			continue
 		}
 		o, err := newOperand(column, a.Value)
@@ -163,11 +171,18 @@ func appendChange(dst []byte, c *schema.Change, where []byte, index int, key [][
 			dst = append(dst, " - ("...)
 			guards = o.appendGuard(guards)
 		}
+		from := len(dst)
 		dst = append(dst, o.number...)
+		if f != nil {
+			f.cases = append(f.cases, span{from, len(dst)})
+		}
 		dst = append(dst, ')')
 	}
 	if sep == " SET " {
 		return dst[:start], false, nil
+	}
+	if f != nil {
+		f.set, f.where = set, len(dst)
 	}
 	dst = append(dst, where...)
 	dst = append(dst, guards...)
@@ -268,7 +283,7 @@ func appendRow(dst []byte, def *schema.Table, key [][]byte) []byte {
 		column := &def.Columns[p.Column]
 		dst = append(dst, where...)
 		where = " AND "
-		dst = append(dst, schema.QuoteName(column.Name)...)
+		dst = schema.AppendName(dst, column.Name)
 		dst = append(dst, " = "...)
 		dst = schema.AppendLiteral(dst, column, key[i])
 	}

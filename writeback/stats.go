@@ -44,11 +44,11 @@ var waitBounds = [...]time.Duration{
 }
 
 type stats struct {
-	changes                                                           [kinds][len(outcomes)]atomic.Uint64
-	groups, grouped, transactions, alone, deadlocks, lockWaits, asked atomic.Uint64
-	waits                                                             [len(waitBounds) + 1]atomic.Uint64
-	waited                                                            atomic.Int64
-	timeouts                                                          atomic.Uint64
+	changes                                                                   [kinds][len(outcomes)]atomic.Uint64
+	groups, grouped, merged, transactions, alone, deadlocks, lockWaits, asked atomic.Uint64
+	waits                                                                     [len(waitBounds) + 1]atomic.Uint64
+	waited                                                                    atomic.Int64
+	timeouts                                                                  atomic.Uint64
 }
 
 func (s *stats) count(kind schema.ChangeKind, err error) { s.changes[kind][outcomeOf(err)].Add(1) }
@@ -72,9 +72,10 @@ type ChangeCount struct {
 // Stats are counts since the start.
 type Stats struct {
 	Changes []ChangeCount
-	// Groups is the number of commits of lanes, Grouped that of the changes in them; Transactions are the commits of
-	// changes with more than one statement; Alone is the number of changes that were taken out of their group.
-	Groups, Grouped, Transactions, Alone uint64
+	// Groups is the number of commits of lanes, Grouped that of the changes in them, Merged that of those that were carried
+	// out with others in one statement; Transactions are the commits of changes with more than one statement; Alone is the
+	// number of changes that were taken out of their group.
+	Groups, Grouped, Merged, Transactions, Alone uint64
 	// Deadlocks and LockWaits are those that the server reported, retried or not.
 	Deadlocks, LockWaits uint64
 	// Asked is the number of times that the server was asked for its executed set, because a commit told no GTID.
@@ -94,7 +95,7 @@ type Stats struct {
 func (w *Writer) Stats() Stats {
 	s := &w.stats
 	t := Stats{
-		Groups: s.groups.Load(), Grouped: s.grouped.Load(), Transactions: s.transactions.Load(), Alone: s.alone.Load(),
+		Groups: s.groups.Load(), Grouped: s.grouped.Load(), Merged: s.merged.Load(), Transactions: s.transactions.Load(), Alone: s.alone.Load(),
 		Deadlocks: s.deadlocks.Load(), LockWaits: s.lockWaits.Load(), Asked: s.asked.Load(),
 		WaitBounds: waitBounds[:], Waited: time.Duration(s.waited.Load()), Timeouts: s.timeouts.Load(), Fenced: w.fences.count(),
 	}

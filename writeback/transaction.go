@@ -57,7 +57,7 @@ func (tx *Tx) Change(c *schema.Change, row rowcodec.Row) error {
 	}
 	key := rowKey(tx.def, row)
 	tx.where = appendRow(tx.where[:0], tx.def, key)
-	sql, changes, err := appendChange(nil, c, tx.where, tx.def.Key, key)
+	sql, changes, err := appendChange(nil, c, tx.where, tx.def.Key, key, nil)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (tx *Tx) Change(c *schema.Change, row rowcodec.Row) error {
 
 // Insert puts a row into the table, at once; it is not for calls within Search. c is a ChangeInsert.
 func (tx *Tx) Insert(c *schema.Change) error {
-	sql, _ := appendInsert(nil, c)
+	sql, _, _ := appendInsert(nil, c)
 	if tx.w.tooLong(len(sql)) {
 		return fmt.Errorf("%s: %w", tx.def.FullName(), ErrTooLarge)
 	}
@@ -195,4 +195,11 @@ func undone(err error) error {
 		return refused(err)
 	}
 	return err
+}
+
+// rollback ends a transaction; a connection on which that fails is closed, which ends it too.
+func rollback(ctx context.Context, c *sqltext.Conn) {
+	if !c.Broken() && c.Exec(ctx, "ROLLBACK") != nil {
+		c.Close()
+	}
 }

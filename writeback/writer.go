@@ -32,7 +32,7 @@ const (
 	DefaultLockWait    = 3 * time.Second
 	DefaultAckTimeout  = 2 * time.Second
 	DefaultTimeLimit   = 30 * time.Second
-	DefaultLanes       = 2
+	DefaultGroups      = 3
 	DefaultConnections = 16
 )
 
@@ -60,9 +60,9 @@ type Config struct {
 	LockWait time.Duration
 	// TimeLimit bounds each change, waiting for its turn included; 0 means DefaultTimeLimit.
 	TimeLimit time.Duration
-	// Lanes is the number of groups that are committed at a time, Connections that of the other transactions, and half as
+	// Groups is the number of groups that are under way at a time, Connections that of the other transactions, and half as
 	// many single changes may wait for locked rows beside them; 0 means the default.
-	Lanes, Connections int
+	Groups, Connections int
 	// Applied makes changes wait until they are applied, for AckTimeout at most (0 means DefaultAckTimeout); Fence then
 	// keeps readers from older answers. Applied nil answers at the commit.
 	Applied    Applied
@@ -77,11 +77,10 @@ type Writer struct {
 	log    *slog.Logger
 	seed   maphash.Seed
 	server atomic.Pointer[server]
-	lanes  []lane
-	// waiting is the number of changes in the queues of all lanes.
-	waiting atomic.Int64
+	lane   lane
 
-	contended contended
+	contended recent[uint64]        // rows whose locks were waited for
+	unmerged  recent[*schema.Table] // whose changes are not merged
 
 	stats stats
 
@@ -104,17 +103,16 @@ func New(source *sqltext.Config, c Config) *Writer {
 	setDefault(&c.LockWait, DefaultLockWait)
 	setDefault(&c.TimeLimit, DefaultTimeLimit)
 	setDefault(&c.AckTimeout, DefaultAckTimeout)
-	setDefault(&c.Lanes, DefaultLanes)
+	setDefault(&c.Groups, DefaultGroups)
 	setDefault(&c.Connections, DefaultConnections)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Writer{cfg: c, log: c.Logger, seed: maphash.MakeSeed(), lanes: make([]lane, c.Lanes)}
+	w := &Writer{cfg: c, log: c.Logger, seed: maphash.MakeSeed()}
+	w.contended.ttl, w.unmerged.ttl = contendedTime, unmergedTime
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.fences.tables = map[schema.Name]*fence{}
-	for i := range w.lanes {
-		w.lanes[i].w = w
-	}
+	w.lane.w = w
 	w.server.Store(w.connect(source))
 	return w
 }
@@ -127,7 +125,7 @@ func setDefault[T ~int | ~int64](v *T, def T) {
 
 // server is what is written to until the Writer turns to another one.
 type server struct {
-	groups *sqltext.Pool // for lanes; nil where there is no server yet
+	groups *sqltext.Pool // for the lane; nil where there is no server yet
 	single *sqltext.Pool // for what is not in a group
 	// contended is for single changes of rows whose lock was waited for lately.
 	contended *sqltext.Pool
@@ -150,7 +148,7 @@ func (w *Writer) connect(source *sqltext.Config) *server {
 	s := new(server)
 	s.ctx, s.cancel = context.WithCancelCause(w.ctx)
 	if source != nil {
-		s.groups = sqltext.NewPool(w.configure(source, groupLockWait), w.cfg.Lanes, w.log)
+		s.groups = sqltext.NewPool(w.configure(source, groupLockWait), w.cfg.Groups, w.log)
 		s.single = sqltext.NewPool(w.configure(source, w.cfg.LockWait), w.cfg.Connections, w.log)
 		s.contended = sqltext.NewPool(w.configure(source, w.cfg.LockWait), w.cfg.Connections/2, w.log)
 	}
@@ -275,16 +273,12 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 		err := w.submit(ctx, u)
 		for k, it := range u.items {
 			i := next - len(u.items) + k
-			switch {
-			case err != nil:
+			if err != nil {
 				finish(i, 0, 0, err)
-			case it.err != nil:
-				finish(i, 0, 0, it.err)
-			case changes[i].Kind == schema.ChangeUpsert:
-				finish(i, 1, it.madeID(), nil) // the servers count a changed row twice
-			default:
-				finish(i, int(it.rows), it.madeID(), nil)
+				continue
 			}
+			rows, id, err := it.answer(changes[i].Kind)
+			finish(i, rows, id, err)
 		}
 		u = &unit{}
 	}
@@ -301,25 +295,23 @@ func (w *Writer) Changes(ctx context.Context, changes []*schema.Change, answer f
 		}
 		if !it.transactional() {
 			flush(i)
-			it.unit = &unit{done: make(chan struct{})}
+			it.unit = &unit{ended: func() {}}
 			it.unit.left.Store(1)
 			w.alone(it, false)
-			rows := int(it.rows)
-			if c.Kind == schema.ChangeUpsert {
-				rows = min(rows, 1)
-			}
-			finish(i, rows, it.madeID(), it.err)
+			rows, id, err := it.answer(c.Kind)
+			finish(i, rows, id, err)
 			continue
 		}
 		if len(u.items) == maxGroup || u.bytes+len(it.sql) > maxGroupBytes {
 			flush(i)
 		}
-		it.unit = u
-		u.items = append(u.items, it)
-		u.bytes += len(it.sql)
+		u.add(it)
 	}
 	flush(len(changes))
 }
+
+// statementSize is enough for most statements.
+const statementSize = 256
 
 // prepare makes the statement of a change; nil where it takes a transaction.
 func (w *Writer) prepare(c *schema.Change) (*item, error) {
@@ -328,11 +320,15 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 	}
 	it := &item{def: c.Def}
 	if c.Kind == schema.ChangeInsert || c.Kind == schema.ChangeUpsert {
-		it.sql, it.generated = appendInsert(nil, c)
+		var values span
+		it.sql, values, it.generated = appendInsert(make([]byte, 0, statementSize), c)
+		if !it.generated && values.to > values.from {
+			it.form = form{kind: mergeValues, values: values}
+		}
 		it.key = w.insertKey(c)
 	} else {
 		where, ok := dbreader.AppendOne(nil, c.Def, c.Index, c.Key)
-		sql, changes, err := appendChange(nil, c, where, c.Index, c.Key)
+		sql, changes, err := appendChange(make([]byte, 0, statementSize), c, where, c.Index, c.Key, &it.form)
 		if err != nil {
 			return nil, err
 		}
@@ -340,6 +336,9 @@ func (w *Writer) prepare(c *schema.Change) (*item, error) {
 			return nil, nil
 		}
 		it.sql = sql
+		if (c.Kind == schema.ChangeUpdate || c.Kind == schema.ChangeAdd) && it.form.mergeable(c) {
+			it.form.kind = mergeCases
+		}
 		it.key = w.hash(c.Def, where)
 		if c.Index == c.Def.Key {
 			it.key = w.hash(c.Def, c.Key...)

@@ -101,7 +101,7 @@ func TestChange(t *testing.T) {
 // TestGroup: changes that are sent at the same time are committed together, each with its own result, and an error in one
 // does not spoil the others.
 func TestGroup(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1}, func(t *testing.T, f *fixture) {
+	each(t, writeback.Config{Groups: 1}, func(t *testing.T, f *fixture) {
 		def := f.table("t", "id INT PRIMARY KEY, n INT, u INT UNIQUE, CHECK (n < 1000)")
 		f.exec("INSERT INTO " + f.schema + ".t VALUES (0,0,0)")
 		f.exec("CREATE TRIGGER " + f.schema + ".guard BEFORE INSERT ON " + f.schema + ".t FOR EACH ROW IF NEW.n = 13 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no', MYSQL_ERRNO = 31000; END IF")
@@ -293,7 +293,7 @@ func TestChanges(t *testing.T) {
 
 // TestEngineWithoutTransactions: what can't be undone is not done twice, whatever else is under way.
 func TestEngineWithoutTransactions(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1}, func(t *testing.T, f *fixture) {
+	each(t, writeback.Config{Groups: 1}, func(t *testing.T, f *fixture) {
 		def := f.table("m", "id INT AUTO_INCREMENT PRIMARY KEY, n INT", "ENGINE=MyISAM")
 		other := f.table("t", "id INT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".m VALUES (1,0)")
@@ -323,7 +323,7 @@ func TestEngineWithoutTransactions(t *testing.T) {
 
 // TestClose: changes that wait are not waited for without end, and later ones are refused.
 func TestClose(t *testing.T) {
-	each(t, writeback.Config{Lanes: 1, LockWait: 20 * time.Second}, func(t *testing.T, f *fixture) {
+	each(t, writeback.Config{Groups: 1, LockWait: 20 * time.Second}, func(t *testing.T, f *fixture) {
 		def := f.table("t", "id INT PRIMARY KEY, n INT")
 		f.exec("INSERT INTO " + f.schema + ".t VALUES (1,0)")
 		tx, err := f.db.BeginTx(t.Context(), nil)

@@ -62,6 +62,17 @@ func (w hsWriter) Changes(ctx context.Context, changes []*schema.Change, answer 
 	w.writer.Changes(ctx, changes, func(i, rows int, id uint64, err error) { answer(i, rows, id, w.translate(changes[i].Def, err)) })
 }
 
+// Begin implements hsserver.Writer.
+func (w hsWriter) Begin(ctx context.Context, changes []*schema.Change, ended func([]hsserver.Result)) bool {
+	return w.writer.Begin(ctx, changes, func(results []writeback.Result) {
+		out := make([]hsserver.Result, len(results))
+		for i, r := range results {
+			out[i] = hsserver.Result{Rows: r.Rows, ID: r.ID, Err: w.translate(changes[i].Def, r.Err)}
+		}
+		ended(out)
+	})
+}
+
 // Transact implements hsserver.Writer.
 func (w hsWriter) Transact(ctx context.Context, def *schema.Table, kind schema.ChangeKind, fn func(tx hsserver.Tx) error) (rows int, err error) {
 	rows, err = w.writer.Transact(ctx, def, kind, func(tx *writeback.Tx) error { return fn(tx) })
@@ -156,6 +167,7 @@ var (
 	descWrites       = desc("writes_total", "Writes by kind and by how they ended.", "kind", "outcome")
 	descGroups       = desc("write_groups_total", "Commits of grouped writes.")
 	descGrouped      = desc("write_grouped_total", "Writes in these commits.")
+	descMerged       = desc("write_merged_total", "Grouped writes that were carried out with others in one statement.")
 	descTransactions = desc("write_transactions_total", "Commits of writes that first search their rows.")
 	descAlone        = desc("write_alone_total", "Writes that were taken out of their group because of a lock.")
 	descDeadlocks    = desc("write_deadlocks_total", "Deadlocks that the database reported to writes, tried again or not.")
@@ -172,7 +184,7 @@ type writerCollector struct{ w *writeback.Writer }
 // Describe implements prometheus.Collector.
 func (writerCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descWrites, descGroups, descGrouped, descTransactions, descAlone, descDeadlocks, descLockWaits, descAsked, descAckWait,
+		descWrites, descGroups, descGrouped, descMerged, descTransactions, descAlone, descDeadlocks, descLockWaits, descAsked, descAckWait,
 		descAckTimeouts, descFenced,
 	} {
 		ch <- d
@@ -190,6 +202,7 @@ func (c writerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(descGroups, st.Groups)
 	counter(descGrouped, st.Grouped)
+	counter(descMerged, st.Merged)
 	counter(descTransactions, st.Transactions)
 	counter(descAlone, st.Alone)
 	counter(descDeadlocks, st.Deadlocks)

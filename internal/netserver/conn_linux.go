@@ -123,11 +123,11 @@ func (l *loop) serve(c *epollConn, in []byte, shared bool) {
 		n = len(in)
 	}
 	c.keep(in[n:], shared)
-	c.full = len(c.out) >= c.OutputLimit() && len(c.in) > 0 && c.job == nil
+	c.full = len(c.out) >= c.OutputLimit() && len(c.in) > 0 && !c.parks()
 	l.flush(c)
 	switch {
 	case c.gone:
-	case c.job != nil:
+	case c.parks():
 		l.park(c)
 	case !c.full && len(c.in) > c.inputLimit:
 		c.keep(nil, false)
@@ -137,7 +137,8 @@ func (l *loop) serve(c *epollConn, in []byte, shared bool) {
 
 // fail ends the connection once everything is sent.
 func (c *epollConn) fail(err error) {
-	c.closing, c.cause, c.job = true, causeOf(err), nil
+	c.closing, c.cause = true, causeOf(err)
+	c.takeParked()
 	if c.cause == CauseProtocol {
 		c.srv.cfg.Logger.Info("connection closed by the protocol", "conn_id", c.id, "remote", c.RemoteAddr(), "err", err)
 	}
@@ -237,18 +238,29 @@ func (c *epollConn) release() {
 	c.pending, c.sent = nil, 0
 }
 
-// park hands the job to a worker.
+// park hands the job to a worker, or begins what it waits for.
 func (l *loop) park(c *epollConn) {
-	job := c.job
-	c.job, c.parked = nil, true
+	work, begin := c.takeParked()
+	c.parked = true
 	c.needContext()
 	s := c.srv
 	s.counters.parked.Add(1)
 	s.counters.parking.Add(1)
-	s.workers.run(func() {
+	run := func(job job) {
 		out, err := c.runJob(job, s.pool.get(0))
 		s.counters.parking.Add(-1)
 		l.post(message{kind: msgJobDone, conn: c, out: out, err: err})
+	}
+	if begin == nil {
+		s.workers.run(func() { run(work) })
+		return
+	}
+	c.await(begin, func(quick bool, job job) {
+		if quick {
+			run(job)
+			return
+		}
+		s.workers.run(func() { run(job) })
 	})
 }
 

@@ -1,7 +1,6 @@
 package netserver
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -308,8 +307,7 @@ func (c *streamConn) serveAll() (cause Cause, ended bool) {
 		n, err := c.link.serve(c.in[off:])
 		off += n
 		full := len(c.out) >= c.OutputLimit() && off < len(c.in)
-		job := c.job
-		c.job = nil
+		work, begin := c.takeParked()
 		if cause, ended := c.flush(); ended {
 			return cause, true
 		}
@@ -319,8 +317,8 @@ func (c *streamConn) serveAll() (cause Cause, ended bool) {
 				c.srv.cfg.Logger.Info("connection closed by the protocol", "conn_id", c.id, "remote", c.RemoteAddr(), "err", err)
 			}
 			return causeOf(err), true
-		case job != nil:
-			if cause, ended := c.runParked(job); ended {
+		case work != nil || begin != nil:
+			if cause, ended := c.runParked(work, begin); ended {
 				return cause, true
 			}
 		case !full:
@@ -359,21 +357,31 @@ func (c *streamConn) resizeInput(read int) {
 	c.in = c.srv.pool.get(size)
 }
 
-// runParked runs a job on the connection's own goroutine, one of Config.Workers at a time.
-func (c *streamConn) runParked(job func(context.Context, []byte) []byte) (cause Cause, ended bool) {
+// runParked runs a job on the connection's own goroutine, one of Config.Workers at a time where it may block.
+func (c *streamConn) runParked(work job, begin begin) (cause Cause, ended bool) {
 	s := c.srv
 	c.needContext()
 	s.counters.parked.Add(1)
 	s.counters.parking.Add(1)
-	select {
-	case c.eng.jobs <- struct{}{}:
-	case <-c.ctx.Done():
-		s.counters.parking.Add(-1)
-		return CauseShutdown, true
+	defer s.counters.parking.Add(-1)
+	blocks := true
+	if begin != nil {
+		resumed := make(chan struct{})
+		c.await(begin, func(quick bool, job job) {
+			blocks, work = !quick, job
+			close(resumed)
+		})
+		<-resumed
 	}
-	out, err := c.runJob(job, c.srv.pool.get(0))
-	<-c.eng.jobs
-	s.counters.parking.Add(-1)
+	if blocks {
+		select {
+		case c.eng.jobs <- struct{}{}:
+			defer func() { <-c.eng.jobs }()
+		case <-c.ctx.Done():
+			return CauseShutdown, true
+		}
+	}
+	out, err := c.runJob(work, c.srv.pool.get(0))
 	if err != nil {
 		return causeOf(err), true
 	}

@@ -23,10 +23,12 @@ import (
 //	e TEXT        answers TEXT
 //	b N           answers N bytes
 //	p MS TEXT     parks for MS milliseconds, then answers TEXT ("gone" when its context ended)
+//	a MS TEXT     waits for MS milliseconds without a worker, then answers TEXT
+//	w TEXT        answers TEXT from a worker, at once
 //	limit N       sets the input limit
 //	addr          answers the peer's address
 //	quit, bad     end with ErrClose, with another error
-//	panic, jobpanic
+//	panic, jobpanic, beginpanic
 type lineProtocol struct {
 	open, closed atomic.Int64
 	cancelled    atomic.Int64
@@ -86,6 +88,20 @@ func (s *lineSession) Serve(in []byte) (int, error) {
 				return append(append(out, text...), '\n')
 			})
 			return taken, nil
+		case "a", "w":
+			ms, text, _ := strings.Cut(arg, " ")
+			n, _ := strconv.Atoi(ms)
+			s.c.Await(func(ctx context.Context, resume func(bool, func(context.Context, []byte) []byte)) {
+				s.served++ // a race if Serve could run meanwhile
+				answer := func(_ context.Context, out []byte) []byte { return append(append(out, text...), '\n') }
+				if cmd == "w" {
+					text = arg
+					resume(false, answer)
+					return
+				}
+				time.AfterFunc(time.Duration(n)*time.Millisecond, func() { resume(true, answer) })
+			})
+			return taken, nil
 		case "limit":
 			n, _ := strconv.Atoi(arg)
 			s.c.SetInputLimit(n)
@@ -102,6 +118,11 @@ func (s *lineSession) Serve(in []byte) (int, error) {
 			panic("asked for")
 		case "jobpanic":
 			s.c.Park(func(context.Context, []byte) []byte { panic("asked for, in a job") })
+			return taken, nil
+		case "beginpanic":
+			s.c.Await(func(context.Context, func(bool, func(context.Context, []byte) []byte)) {
+				panic("asked for, in a beginning")
+			})
 			return taken, nil
 		default:
 			out = append(out, "?\n"...)

@@ -57,6 +57,11 @@ type Conn interface {
 	// meanwhile and the order of answers is kept. Bytes of Serve's in that job needs must be copied. At most one call
 	// for each Serve, which must return after it; Serve is called again when job has ended, even without new input.
 	Park(job func(ctx context.Context, out []byte) []byte)
+	// Await is Park for what ends by itself elsewhere, so that no worker waits for it. begin is called once Serve has
+	// returned, and must not block. It, or what it has started, calls resume once, also when ctx has ended, with the job that
+	// answers. A quick job runs within that call and must not block; others get a worker. One call of Park or Await for each
+	// Serve.
+	Await(begin func(ctx context.Context, resume func(quick bool, job func(ctx context.Context, out []byte) []byte)))
 	// RemoteAddr is the peer's address as text; "unix" for a Unix socket.
 	RemoteAddr() string
 	// ID numbers the connections of a Server from 1.

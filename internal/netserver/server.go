@@ -207,13 +207,19 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
+type (
+	job   = func(ctx context.Context, out []byte) []byte
+	begin = func(ctx context.Context, resume func(quick bool, job job))
+)
+
 // link is what both engines' connections have in common: the memory behind Conn.
 type link struct {
 	srv        *Server
 	id         uint64
 	out        []byte
 	inputLimit int
-	job        func(ctx context.Context, out []byte) []byte
+	job        job
+	begin      begin // in place of job
 	sess       Session
 	// ctx is the context of the connection's jobs, made with the first one.
 	ctx    context.Context
@@ -233,10 +239,50 @@ func (l *link) SetInputLimit(n int) { l.inputLimit = max(n, 1) }
 func (l *link) ID() uint64          { return l.id }
 
 func (l *link) Park(job func(ctx context.Context, out []byte) []byte) {
-	if l.job != nil {
-		panic("netserver: Park called twice in one Serve")
-	}
+	l.checkParked()
 	l.job = job
+}
+
+func (l *link) Await(begin func(context.Context, func(bool, func(context.Context, []byte) []byte))) {
+	l.checkParked()
+	l.begin = begin
+}
+
+func (l *link) checkParked() {
+	if l.parks() {
+		panic("netserver: Park or Await called twice in one Serve")
+	}
+}
+
+// parks reports that the session waits for a job.
+func (l *link) parks() bool { return l.job != nil || l.begin != nil }
+
+// takeParked gives what the session waits for.
+func (l *link) takeParked() (job, begin) {
+	job, begin := l.job, l.begin
+	l.job, l.begin = nil, nil
+	return job, begin
+}
+
+// await calls begin. resume is called once, whatever that does.
+func (l *link) await(begin begin, resume func(quick bool, job job)) {
+	var resumed atomic.Bool
+	once := func(quick bool, job job) {
+		if resumed.Swap(true) {
+			panic("netserver: a request was resumed twice")
+		}
+		resume(quick, job)
+	}
+	err := l.callBegin(begin, once)
+	if err != nil && !resumed.Swap(true) {
+		resume(true, func(context.Context, []byte) []byte { panic("its beginning has panicked") })
+	}
+}
+
+func (l *link) callBegin(begin begin, resume func(quick bool, job job)) (err error) {
+	defer l.recovered("await", &err)
+	begin(l.ctx, resume)
+	return nil
 }
 
 // errPanic ends a connection whose session panicked; the log line is written where it was caught.
@@ -260,7 +306,7 @@ func (l *link) serve(in []byte) (consumed int, err error) {
 }
 
 // runJob runs the parked job.
-func (l *link) runJob(job func(context.Context, []byte) []byte, out []byte) (answer []byte, err error) {
+func (l *link) runJob(job job, out []byte) (answer []byte, err error) {
 	defer l.recovered("job", &err)
 	if l.ctx.Err() != nil {
 		return out, nil

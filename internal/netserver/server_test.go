@@ -94,6 +94,37 @@ func TestParkedConnectionsDoNotHoldUpOthers(t *testing.T) {
 	})
 }
 
+// TestAwait: many more requests than workers wait at the same time, each connection's answers keep their order, and a
+// connection that goes away, or whose session panics, ends alone.
+func TestAwait(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		s := start(t, Config{Engine: e, Workers: 1})
+		var clients []*client
+		for range 20 {
+			c := s.dial()
+			c.send("a 300 one\ne two\na 1 three\nw four\ne five\n")
+			clients = append(clients, c)
+		}
+		waitFor(t, "requests that wait", func() bool { return s.Stats().Parking == 20 })
+		gone := s.dial()
+		gone.send("a 300 lost\n")
+		waitFor(t, "one more", func() bool { return s.Stats().Parking == 21 })
+		_ = gone.Close()
+		began := time.Now()
+		for _, c := range clients {
+			c.expect("one", "two", "three", "four", "five")
+		}
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("took %v", d)
+		}
+		c := s.dial()
+		c.send("e ok\nbeginpanic\ne never\n")
+		c.expect("ok")
+		c.expectEnd()
+		waitFor(t, "the end of all", func() bool { return s.Stats().Parking == 0 })
+	})
+}
+
 func TestInputWaitsWhileParked(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		s := start(t, Config{Engine: e})
