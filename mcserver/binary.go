@@ -181,6 +181,9 @@ func (s *session) binaryRequest(in []byte) (taken int, err error) {
 	sh := &shapes[f.opcode]
 	s.cmd = sh.cmd
 	known := sh.cmd != cmdUnknown
+	if sh.cmd != cmdMetaNoop && s.lacks(sh.cmd) {
+		known, s.cmd = false, cmdUnknown
+	}
 	value := f.body - f.key - f.extras
 	switch {
 	case value < 0:

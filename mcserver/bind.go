@@ -28,6 +28,8 @@ type binding struct {
 	columns []int
 	// separator stands between the value columns.
 	separator string
+	// strict tells that rows are read and written as the plugin does.
+	strict bool
 	// keyCheck tells how a request's key becomes a value of the key column.
 	keyCheck keyCheck
 	// noWriting is why rows can't be written; nil where they can. single tells that no other unique index than the
@@ -49,7 +51,7 @@ type valueColumn struct {
 
 // bind checks c against its table's definition. The error is one line that says what to mend.
 func bind(c *Container, table Table, def *schema.Table, o Options, compat Compat) (*binding, error) {
-	b := &binding{table: table, def: def, flags: -1, cas: -1, exp: -1, separator: o.Separator}
+	b := &binding{table: table, def: def, flags: -1, cas: -1, exp: -1, separator: o.Separator, strict: compat == CompatStrict}
 	b.viewer, _ = table.(Viewer)
 	if len(c.KeyColumns) != 1 {
 		return nil, fmt.Errorf("exactly one key column is needed, not %d", len(c.KeyColumns))
@@ -71,7 +73,7 @@ func bind(c *Container, table Table, def *schema.Table, o Options, compat Compat
 			return nil, fmt.Errorf("value column %q is %s: several value columns can only be CHAR, VARCHAR, TEXT, BLOB or integers", name, col.TypeText)
 		}
 		v := valueColumn{column: i, zerofill: col.Zerofill > 0 && col.Kind == schema.KindInt}
-		if compat == CompatStrict && col.Kind == schema.KindChar {
+		if b.strict && col.Kind == schema.KindChar {
 			v.pad = col.Length
 		}
 		b.value = append(b.value, v)

@@ -10,8 +10,8 @@ import (
 )
 
 // keyCheck turns the bytes of a request's key into a value of the key column. A key that can't be in the column finds
-// nothing; the plugin cuts or converts such a key and answers another row (CompatStrict keeps that for numbers that
-// are followed by other text).
+// nothing; the plugin cuts or converts such a key and answers another row (CompatStrict keeps that for texts that are too
+// long, and for numbers that are followed by other text).
 type keyCheck struct {
 	column *schema.Column
 	// min and max are the bounds of integers; max of BIGINT UNSIGNED is math.MaxUint64.
@@ -42,6 +42,12 @@ func newKeyCheck(c *schema.Column) keyCheck {
 		}
 	}
 	return k
+}
+
+// keyValue returns the value of the key column that key stands for; not ok where no row has it.
+func (b *binding) keyValue(key []byte, scratch *[]byte) (value []byte, ok bool) {
+	value, fit := b.keyCheck.value(key, b.strict, scratch)
+	return value, fit == fits || fit == fitsCut && b.strict
 }
 
 // fit is how a key lies to the values that the column can hold.

@@ -157,8 +157,8 @@ func (s *session) find(ctx context.Context, key []byte) outcome {
 				return s.failed(err)
 			}
 		}
-		value, fit := b.keyCheck.value(key, r.strict, &s.scratch)
-		if fit != fits && !(fit == fitsCut && r.strict) {
+		value, ok := b.keyValue(key, &s.scratch)
+		if !ok {
 			return outcomeMiss
 		}
 		r.b = b

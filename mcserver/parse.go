@@ -147,7 +147,6 @@ const (
 	errBadFormat       = "CLIENT_ERROR bad command line format"
 	errBadChunk        = "CLIENT_ERROR bad data chunk"
 	errBadExptime      = "CLIENT_ERROR invalid exptime argument"
-	errPluginExptime   = "CLIENT_ERROR Invalid expire time"
 	errBadDelta        = "CLIENT_ERROR invalid numeric delta argument"
 	errDeleteUsage     = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]"
 	errTooLarge        = "SERVER_ERROR object too large for cache"

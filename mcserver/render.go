@@ -24,13 +24,12 @@ const (
 // renderer writes what a row says to out. A session has one, for its searches give rows to a function that must be made
 // but once.
 type renderer struct {
-	out    []byte
-	form   form
-	b      *binding
-	key    []byte // as the client wrote it
-	strict bool
-	meta   *metaRequest
-	frame  *binaryFrame
+	out   []byte
+	form  form
+	b     *binding
+	key   []byte // as the client wrote it
+	meta  *metaRequest
+	frame *binaryFrame
 
 	found   bool
 	expired bool
@@ -62,15 +61,13 @@ func (r *renderer) emit(row rowcodec.Row, version uint64) bool {
 
 // read takes flags, cas and expiry of a row; false when its time is over.
 func (r *renderer) read(row rowcodec.Row, version uint64) (it shown, live bool) {
-	b := r.b
+	b, over := r.b, false
 	if b.exp >= 0 {
 		if v, null := row.Value(b.exp); !null {
 			if it.exp = number(v); it.exp < 0 && v[0] != '-' {
 				it.exp = math.MaxInt64 // BIGINT UNSIGNED
 			}
-			if it.exp != 0 && r.time() > it.exp {
-				return it, false
-			}
+			over = it.exp != 0 && r.time() > it.exp
 		}
 	}
 	if b.flags >= 0 {
@@ -84,11 +81,11 @@ func (r *renderer) read(row rowcodec.Row, version uint64) (it shown, live bool) 
 		if v, null := row.Value(b.cas); !null {
 			it.cas = uint64(number(v))
 		}
-	case !r.strict:
+	case !b.strict:
 		// A row that was read from the database has no version: 0, which no row in memory has.
 		it.cas = version
 	}
-	return it, true
+	return it, !over
 }
 
 func (r *renderer) time() int64 {

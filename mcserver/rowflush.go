@@ -25,7 +25,7 @@ func (s *session) flushRows(w *writeRequest) {
 			s.refuseWrite(w.noreply, errNoWriting)
 		case !s.server.flushAllowed(s.at):
 			s.refuseWrite(w.noreply, errFlushTable)
-		case w.exptime != 0 && !s.r.strict: // the plugin passes over it
+		case w.exptime != 0 && !s.asPlugin(): // the plugin passes over it
 			s.refuseWrite(w.noreply, errFlushDelay)
 		default:
 			if err := s.empty(ctx); err != nil {
@@ -41,7 +41,7 @@ func (s *session) flushRows(w *writeRequest) {
 func (s *session) empty(ctx context.Context) error {
 	return s.withBinding(ctx, func(b *binding) error {
 		if b.noWriting != nil {
-			return &RefusedError{Err: b.noWriting}
+			return &RefusedError{Err: b.noWriting, own: true}
 		}
 		return s.server.writer.Transact(ctx, b.def, schema.ChangeDelete, func(tx Tx) error { return tx.Empty() })
 	})

@@ -63,7 +63,7 @@ func (b *binding) whyNoWriting(c *Container) error {
 
 // refusedf makes a RefusedError.
 func refusedf(format string, args ...any) error {
-	return &RefusedError{Err: fmt.Errorf(format, args...)}
+	return &RefusedError{Err: fmt.Errorf(format, args...), own: true}
 }
 
 // field makes the value of a column of a client's text; nil is NULL, which the empty text is where a number is kept.
@@ -105,6 +105,9 @@ func (b *binding) field(v valueColumn, text []byte) ([]byte, error) {
 
 // split makes the columns' values of a client's value. Every column needs its field.
 func (b *binding) split(value []byte) ([]schema.Assignment, error) {
+	if b.strict {
+		return b.pluginSplit(value)
+	}
 	fields := [][]byte{value}
 	if len(b.value) > 1 {
 		if fields = bytes.Split(value, []byte(b.separator)); len(fields) != len(b.value) {

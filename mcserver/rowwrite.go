@@ -57,15 +57,10 @@ func (s *session) writeRow(w *writeRequest, value []byte) {
 
 // answerRowError answers a write that has failed.
 func (s *session) answerRowError(w *writeRequest, err error) {
-	if r := (*RefusedError)(nil); errors.As(err, &r) && s.r.strict && w.cmd != cmdIncr && w.cmd != cmdDecr {
-		// The plugin has no words for it.
-		res := item.Result{Status: item.NotStored}
-		if w.cmd == cmdDelete {
-			res.Status = item.NotFound
+	if r := (*RefusedError)(nil); errors.As(err, &r) {
+		if s.asPlugin() && s.pluginRefused(w, r) {
+			return
 		}
-		s.answerWrite(w, &res)
-		return
-	} else if r != nil {
 		// The Writer logs what the database refuses, and the rest is the client's.
 		s.failure = serverErrorLine(err)
 		if s.frame.active {
@@ -120,10 +115,10 @@ func (c *rowChange) run(ctx context.Context) error {
 	cs := s.server.containers.Load()
 	s.searched = false
 	s.follow(cs)
-	var name []byte
-	key := c.q.Key
-	if !c.r.strict || c.stores() { // the plugin takes the name for a part of the key in delete, incr and decr
-		name, key = splitKey(c.q.Key, cs.options.TableMapDelimiter)
+	name, key := splitKey(c.q.Key, cs.options.TableMapDelimiter)
+	if name != nil && s.asPlugin() && !c.stores() {
+		// In delete, incr and decr the plugin takes the name for a part of the key.
+		name, key = nil, c.q.Key
 	}
 	if name != nil {
 		switch s.switchTo(ctx, name) {
@@ -203,12 +198,12 @@ func (c *rowChange) begin(b *binding, key []byte) error {
 	c.b, c.key, c.set, c.cas, c.res = b, nil, nil, 0, item.Result{Left: -1}
 	c.r.b, c.r.key = b, key
 	if b.noWriting != nil {
-		return &RefusedError{Err: b.noWriting}
+		return &RefusedError{Err: b.noWriting, own: true}
 	}
 	col := &b.def.Columns[b.key]
-	value, fit := b.keyCheck.value(key, c.r.strict, &c.scratch)
+	value, ok := b.keyValue(key, &c.scratch)
 	switch {
-	case fit == fits, fit == fitsCut && c.r.strict:
+	case ok:
 	case c.creates():
 		return refusedf("key does not fit column %q, which is %s", col.Name, col.TypeText)
 	default:
@@ -233,11 +228,7 @@ func (c *rowChange) begin(b *binding, key []byte) error {
 	if c.stores() {
 		c.res.Length = len(c.q.Value)
 		// An append to a row does not need the fields of a whole value.
-		split := b.split
-		if c.r.strict {
-			split = b.pluginSplit
-		}
-		if set, err := split(c.q.Value); err == nil {
+		if set, err := b.split(c.q.Value); err == nil {
 			c.set = set
 		} else if !c.joins() || c.q.Create {
 			return err
@@ -273,12 +264,13 @@ func (c *rowChange) make(ctx context.Context) error {
 // makeAtOnce makes the change as one statement. Not done: it takes a transaction.
 func (c *rowChange) makeAtOnce(ctx context.Context) (done bool, err error) {
 	b := c.b
+	if b.strict {
+		return c.pluginAtOnce(ctx)
+	}
 	change := &schema.Change{Def: b.def, Index: b.index, Key: [][]byte{c.key}}
 	switch {
 	case c.q.Compare || c.joins() || !c.stores() && !c.deletes():
 		return false, nil
-	case c.r.strict && c.stores() && c.q.Mode != item.Add:
-		return false, nil // the key is written as well
 	case c.deletes():
 		change.Kind = schema.ChangeDelete
 	case c.q.Mode == item.Set && b.single:
@@ -310,10 +302,6 @@ func (c *rowChange) makeAtOnce(ctx context.Context) (done bool, err error) {
 func (c *rowChange) newRow(exptime int64) []schema.Assignment {
 	set := append([]schema.Assignment{{Column: c.b.key, Value: c.key}}, c.set...)
 	set = c.b.setFlags(set, c.q.Flags)
-	if c.r.strict {
-		set = c.b.setExpiry(set, pluginExpires(exptime, c.r.time()))
-		return c.b.nullOthers(c.b.setCAS(set, c.cas))
-	}
 	set = c.b.setExpiry(set, item.Expires(exptime, c.r.time()))
 	return c.b.setCAS(set, c.cas)
 }
@@ -340,7 +328,7 @@ func (c *rowChange) transact(ctx context.Context) error {
 		err := tx.Search(&search, func(row rowcodec.Row) error {
 			found = true
 			it, live := c.r.read(row, 0)
-			if live || c.r.strict { // for the plugin a row is there until somebody deletes it
+			if live || b.strict { // for the plugin a row is there until somebody deletes it
 				var change *schema.Change
 				if change, refused = c.live(row, it); change == nil || refused != nil {
 					return nil
@@ -375,6 +363,8 @@ func (c *rowChange) gone() ([]schema.Assignment, error) {
 	case !c.creates():
 		c.missing()
 		return nil, nil
+	case c.b.strict:
+		return c.pluginGone()
 	case c.arithmetic():
 		if len(c.b.value) > 1 {
 			return nil, refusedf("one number is no value for several columns")
@@ -396,6 +386,9 @@ func (c *rowChange) gone() ([]schema.Assignment, error) {
 // live is what is done to a row that is there; nil for nothing.
 func (c *rowChange) live(row rowcodec.Row, it shown) (*schema.Change, error) {
 	b := c.b
+	if b.strict {
+		return c.pluginLive(row, it)
+	}
 	if c.stores() && c.q.Mode == item.Add {
 		c.res.Status = item.NotStored
 		return nil, nil
@@ -423,20 +416,6 @@ func (c *rowChange) live(row rowcodec.Row, it shown) (*schema.Change, error) {
 			c.r.found = true
 			c.r.write(row, it)
 		}
-	case c.arithmetic() && c.r.strict:
-		set, n, ok := c.pluginCount(row, it.flags)
-		if !ok {
-			c.res.Status = item.NotNumber
-			return nil, nil
-		}
-		c.numberIs(n)
-		change.Set, c.res.CAS = set, c.cas
-	case c.joins() && c.r.strict:
-		set, err := c.pluginJoin(row)
-		if err != nil {
-			return nil, err
-		}
-		change.Set, c.res.CAS = set, c.cas
 	case c.arithmetic():
 		column, n, ok := b.number(row, it.flags)
 		if !ok {
@@ -473,9 +452,7 @@ func (c *rowChange) live(row rowcodec.Row, it shown) (*schema.Change, error) {
 		change.Set = b.setCAS([]schema.Assignment{a}, c.cas)
 		c.res.CAS = c.cas
 	default:
-		if change.Set = c.newRow(c.q.Exptime); !c.r.strict {
-			change.Set = change.Set[1:] // the key's spelling stays
-		}
+		change.Set = c.newRow(c.q.Exptime)[1:] // the key's spelling stays
 		c.res.CAS = c.cas
 	}
 	return change, nil
@@ -498,7 +475,7 @@ func (c *rowChange) expires(exp int64) {
 // the row in memory: it must be the client's, and the row must be in the database what it is in memory.
 func (c *rowChange) compare(row rowcodec.Row, it shown) (same bool, err error) {
 	b := c.b
-	if b.cas >= 0 || c.r.strict {
+	if b.cas >= 0 {
 		return it.cas == c.q.CAS, nil
 	}
 	if c.q.CAS == 0 {

@@ -92,7 +92,6 @@ type searchFunc = func(s *schema.Search, emit func(row rowcodec.Row, version uin
 // NewSession implements netserver.Protocol.
 func (s *Server) NewSession(c netserver.Conn) netserver.Session {
 	se := &session{server: s, conn: c, count: s.counters.stripe(c.ID())}
-	se.r.strict = s.compat == CompatStrict
 	se.r.meta, se.r.frame = &se.meta, &se.frame
 	se.search.Values = se.value[:]
 	se.emit = se.r.emit
@@ -196,14 +195,14 @@ func (s *session) textLine(in []byte) (taken int, err error) {
 		line = line[:end-1]
 	}
 	name, rest := token(line)
-	if s.cmd = textCommand(name); s.r.strict && !pluginHas(s.cmd) {
-		s.cmd = cmdUnknown
-	}
+	s.cmd = textCommand(name)
 	get := s.cmd == cmdGet || s.cmd == cmdGets
 	switch {
 	case end > maxLineBytes && (!get || len(rest) == 0):
 		s.count.add(cmdUnknown, resultClientError)
 		return 0, netserver.ErrClose
+	case s.lacks(s.cmd):
+		return end + 1, s.lacking(line, rest)
 	case s.cmd == cmdGAT || s.cmd == cmdGATS:
 		keys := s.getAndTouch(rest)
 		if keys == nil {

@@ -47,7 +47,7 @@ func (s *session) storage(rest []byte) {
 		w.cas, good = parseUint(tok[4])
 	}
 	problem := errBadFormat
-	if good && s.r.strict {
+	if good && s.asPlugin() {
 		problem = pluginExptime(tok[2])
 		good = problem == ""
 	}

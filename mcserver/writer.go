@@ -35,6 +35,8 @@ type RefusedError struct {
 	// Duplicate: a row with one of the unique keys is there.
 	Duplicate bool
 	Err       error
+
+	own bool // it was not the database: no other log has it, and it holds no values
 }
 
 func (e *RefusedError) Error() string { return e.Err.Error() }

@@ -31,13 +31,15 @@ type Change struct {
 	Def *Table
 	// Set are the columns that get values; of several for one column the last counts. ChangeDelete needs none. The other
 	// columns of an inserted row have their defaults, those of a row that is there keep what they have. ChangeUpsert has the
-	// key's columns among them, which a row that is there keeps as well.
+	// key's columns among them, which a row that is there keeps as well unless Rekey says otherwise.
 	Set []Assignment
 	// Key are the values of all parts of the unique index at position Index of Def.Indexes, as Search.Values are: the one
 	// row to change. Inserts, and changes of rows that are searched for, have none. For ChangeUpsert it must be the table's
 	// only unique index: the servers change the row that has any of the unique keys.
 	Index int
 	Key   [][]byte
+	// Rekey has a ChangeUpsert set the key's columns of a row that is there as well: to another spelling of the key.
+	Rekey bool
 }
 
 // For gives the same change for another definition of the table: by the names of columns and index. ok is false where one

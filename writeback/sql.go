@@ -84,7 +84,7 @@ func appendInstead(dst []byte, c *schema.Change) []byte {
 	}
 	sep := " ON DUPLICATE KEY UPDATE "
 	for i, a := range c.Set {
-		if !lastOnly(c.Set, i) || isKey(a.Column) {
+		if !lastOnly(c.Set, i) || isKey(a.Column) && !c.Rekey {
 			continue
 		}
 		name := schema.QuoteName(c.Def.Columns[a.Column].Name)
