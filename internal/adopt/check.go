@@ -88,38 +88,32 @@ func (p *Plan) checkContainer(ctx context.Context, q schema.Querier, a *adopted,
 		return c, err
 	}
 	prefix := "@@" + a.Name + p.set.Options.TableMapDelimiter[:1]
-	pair := &ports{cas: a.exam.CAS != nil, separator: p.set.Options.Separator}
-	defer pair.close()
-	if err := pair.open(ctx, o); err != nil {
+	both := &ports{cas: a.exam.CAS != nil, separator: p.set.Options.Separator}
+	defer both.close()
+	if err := both.open(ctx, o); err != nil {
 		return c, err
 	}
-	var askable [][]byte
+	var probes []probe
 	for _, k := range keys {
 		if !canBeAsked(k, len(prefix)) {
 			c.Unaskable++
 			continue
 		}
-		askable = append(askable, k)
-	}
-	total := int64(len(askable))
-	for i, k := range askable {
-		var requests [][]byte
-		if a.Name == p.defaultName() && (!byName || i < bareKeys) {
-			requests = append(requests, k)
+		var pr probe
+		if a.Name == p.defaultName() && (!byName || len(probes) < bareKeys) {
+			pr = append(pr, k)
 		}
 		if byName {
-			requests = append(requests, append([]byte(prefix), k...))
+			pr = append(pr, append([]byte(prefix), k...))
 		}
-		if err := pair.compare(ctx, a, requests, &c); err != nil {
-			return c, err
-		}
-		c.Read++
-		if o.Progress != nil {
-			o.Progress(a.Name, int64(i)+1, total)
-		}
+		probes = append(probes, pr)
 	}
-	return c, nil
+	c.Read = len(probes)
+	return c, both.compare(ctx, a, probes, &c, o.Progress)
 }
+
+// probe is one key in the ways in which it is asked for.
+type probe [][]byte
 
 // canBeAsked tells that a key can stand in a request of the text protocol, behind prefix bytes.
 func canBeAsked(key []byte, prefix int) bool {
@@ -144,8 +138,8 @@ func sampleKeys(ctx context.Context, q schema.Querier, a *adopted, n int) ([][]b
 	column := schema.QuoteName(a.exam.Key.Name)
 	sql := "SELECT " + column + " FROM " + schema.QuoteName(a.def.Schema) + "." + schema.QuoteName(a.def.Name) + " WHERE " + column + " IS NOT NULL"
 	if large := uint64(n) * smallTable; rows > large {
-		// A few more than asked for, so that the last rows have their chance.
-		sql += " AND RAND() < " + strconv.FormatFloat(1.2*float64(n)/float64(rows), 'f', 12, 64)
+		// More than are asked for, so that chance leaves enough.
+		sql += " AND RAND() < " + strconv.FormatFloat((1.5*float64(n)+60)/float64(rows), 'f', 12, 64)
 	}
 	var keys [][]byte
 	seen := 0
@@ -165,65 +159,96 @@ func sampleKeys(ctx context.Context, q schema.Querier, a *adopted, n int) ([][]b
 	return keys, nil
 }
 
-// ports are connections to both ports.
+// ports are connections to both ports. @@name is remembered by a connection, so keys without it have connections of their own.
 type ports struct {
-	old, new  *client
-	cas       bool
-	separator string
+	named, bare pair
+	cas         bool
+	separator   string
 }
 
+// pair is a connection to each port.
+type pair struct{ old, new *client }
+
 func (p *ports) open(ctx context.Context, o CheckOptions) (err error) {
-	if p.old, err = dialMemcached(ctx, o.Old[0], o.Old[1]); err != nil {
-		return fmt.Errorf("the plugin's port: %w", err)
-	}
-	if p.new, err = dialMemcached(ctx, o.New[0], o.New[1]); err != nil {
-		return fmt.Errorf("the new port: %w", err)
+	for _, x := range []*pair{&p.named, &p.bare} {
+		if x.old, err = dialMemcached(ctx, o.Old[0], o.Old[1]); err != nil {
+			return fmt.Errorf("the plugin's port: %w", err)
+		}
+		if x.new, err = dialMemcached(ctx, o.New[0], o.New[1]); err != nil {
+			return fmt.Errorf("the new port: %w", err)
+		}
 	}
 	return nil
 }
 
 func (p *ports) close() {
-	for _, c := range []*client{p.old, p.new} {
+	for _, c := range []*client{p.named.old, p.named.new, p.bare.old, p.bare.new} {
 		if c != nil {
 			c.close()
 		}
 	}
 }
 
-// compare asks both ports for one key, in one or more spellings, until they agree or enough time has passed.
-func (p *ports) compare(ctx context.Context, a *adopted, requests [][]byte, c *Comparison) error {
-	for _, key := range requests {
-		for try := 0; ; try++ {
-			was, err := p.old.get(key, p.cas)
-			if err != nil {
-				return fmt.Errorf("the plugin's port: key %s: %w", show(key), err)
-			}
-			is, err := p.new.get(key, p.cas)
-			if err != nil {
-				return fmt.Errorf("the new port: key %s: %w", show(key), err)
-			}
-			if was.same(is) {
-				break
-			}
-			if padded(a, p.separator, was, is) {
+// compare asks both ports for all keys, and again for those that differ, until they agree or enough time has passed.
+func (p *ports) compare(ctx context.Context, a *adopted, probes []probe, c *Comparison, progress func(string, int64, int64)) error {
+	for try := 0; ; try++ {
+		var wrong []probe
+		for i, pr := range probes {
+			alike, padding, example, err := p.ask(a, pr)
+			switch {
+			case err != nil:
+				return err
+			case padding:
 				c.Padded++
-				break
-			}
-			if try == settleTries {
+			case alike:
+			case try < settleTries:
+				wrong = append(wrong, pr)
+			default:
 				c.Different++
 				if len(c.Examples) < maxExamples {
-					c.Examples = append(c.Examples, fmt.Sprintf("key %s: the plugin %s; here %s", show(key), was.describe(p.cas), is.describe(p.cas)))
+					c.Examples = append(c.Examples, example)
 				}
-				return nil // the other spelling differs as well
 			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(settlePause):
+			if try == 0 && progress != nil {
+				progress(a.Name, int64(i)+1, int64(len(probes)))
 			}
 		}
+		if len(wrong) == 0 {
+			return nil
+		}
+		probes = wrong
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(settlePause):
+		}
 	}
-	return nil
+}
+
+// ask compares the answers to one key. example says how they differ.
+func (p *ports) ask(a *adopted, pr probe) (alike, padding bool, example string, err error) {
+	for _, key := range pr {
+		x := p.bare
+		if bytes.HasPrefix(key, []byte("@@")) {
+			x = p.named
+		}
+		was, err := x.old.get(key, p.cas)
+		if err != nil {
+			return false, false, "", fmt.Errorf("the plugin's port: key %s: %w", show(key), err)
+		}
+		is, err := x.new.get(key, p.cas)
+		if err != nil {
+			return false, false, "", fmt.Errorf("the new port: key %s: %w", show(key), err)
+		}
+		switch {
+		case was.same(is):
+		case padded(a, p.separator, was, is):
+			padding = true
+		default:
+			return false, false, fmt.Sprintf("key %s: the plugin %s; here %s", show(key), was.describe(p.cas), is.describe(p.cas)), nil
+		}
+	}
+	return true, padding, "", nil
 }
 
 // padded tells that two answers differ in nothing but the blanks to which the plugin fills up CHAR.

@@ -109,7 +109,7 @@ func (d *dump) statement() error {
 	var record bytes.Buffer
 	d.record = &record
 	defer func() { d.record = nil }()
-	t, err := d.next(true)
+	t, err := d.next(false)
 	if err != nil {
 		return err
 	}
@@ -179,9 +179,9 @@ func (d *dump) plugins(n schema.Name) bool {
 
 // create keeps the text of a CREATE TABLE.
 func (d *dump) create(record *bytes.Buffer) error {
-	t, err := d.next(true)
+	t, err := d.next(false)
 	for err == nil && (t.is("OR") || t.is("REPLACE") || t.is("TEMPORARY")) {
-		t, err = d.next(true)
+		t, err = d.next(false)
 	}
 	if err != nil {
 		return err
@@ -261,14 +261,14 @@ func (d *dump) insert() error {
 				return err
 			}
 			if t.kind != dumpName && t.kind != dumpWord && t.kind != dumpDouble {
-				return fmt.Errorf("INSERT INTO %s: a column's name is expected, not %q", n, t.text)
+				return fmt.Errorf("INSERT INTO %s: a column's name is expected, not %q", n.Table, t.text)
 			}
 			columns = append(columns, strings.ToLower(t.text))
 			if t, err = d.next(true); err != nil {
 				return err
 			}
 			if !t.mark(",") && !t.mark(")") || len(columns) > 4096 {
-				return fmt.Errorf("INSERT INTO %s: the list of columns cannot be read", n)
+				return fmt.Errorf("INSERT INTO %s: the list of columns cannot be read", n.Table)
 			}
 		}
 		if t, err = d.next(true); err != nil {
@@ -276,7 +276,7 @@ func (d *dump) insert() error {
 		}
 	}
 	if !t.is("VALUES") && !t.is("VALUE") {
-		return fmt.Errorf("INSERT INTO %s: VALUES is expected, not %q", n, t.text)
+		return fmt.Errorf("INSERT INTO %s: VALUES is expected, not %q", n.Table, t.text)
 	}
 	for {
 		row, err := d.row(n, len(columns))
@@ -284,7 +284,7 @@ func (d *dump) insert() error {
 			return err
 		}
 		if len(d.rows[n.Table]) == maxRows {
-			return fmt.Errorf("INSERT INTO %s: more than %d rows", n, maxRows)
+			return fmt.Errorf("INSERT INTO %s: more than %d rows", n.Table, maxRows)
 		}
 		if row, err = ordered(n, columns, row); err != nil {
 			return err
@@ -297,7 +297,7 @@ func (d *dump) insert() error {
 			return nil
 		}
 		if !t.mark(",") {
-			return fmt.Errorf("INSERT INTO %s: a comma or the end is expected behind a row, not %q", n, t.text)
+			return fmt.Errorf("INSERT INTO %s: a comma or the end is expected behind a row, not %q", n.Table, t.text)
 		}
 	}
 }
@@ -309,7 +309,7 @@ func ordered(n schema.Name, columns []string, row [][]byte) ([][]byte, error) {
 	for i, name := range want {
 		at := slices.Index(columns, name)
 		if at < 0 {
-			return nil, fmt.Errorf("INSERT INTO %s: there is no value for the column %s", n, name)
+			return nil, fmt.Errorf("INSERT INTO %s: there is no value for the column %s", n.Table, name)
 		}
 		out[i] = row[at]
 	}
@@ -323,16 +323,16 @@ func (d *dump) row(n schema.Name, columns int) ([][]byte, error) {
 		return nil, err
 	}
 	if !t.mark("(") {
-		return nil, fmt.Errorf("INSERT INTO %s: a row in parentheses is expected, not %q", n, t.text)
+		return nil, fmt.Errorf("INSERT INTO %s: a row in parentheses is expected, not %q", n.Table, t.text)
 	}
 	var row [][]byte
 	for {
 		value, err := d.value()
 		if err != nil {
-			return nil, fmt.Errorf("INSERT INTO %s: value %d: %w", n, len(row)+1, err)
+			return nil, fmt.Errorf("INSERT INTO %s: value %d: %w", n.Table, len(row)+1, err)
 		}
 		if row = append(row, value); len(row) > columns {
-			return nil, fmt.Errorf("INSERT INTO %s: a row has more than the %d values of the columns", n, columns)
+			return nil, fmt.Errorf("INSERT INTO %s: a row has more than the %d values of the columns", n.Table, columns)
 		}
 		if t, err = d.next(true); err != nil {
 			return nil, err
@@ -341,11 +341,11 @@ func (d *dump) row(n schema.Name, columns int) ([][]byte, error) {
 			break
 		}
 		if !t.mark(",") {
-			return nil, fmt.Errorf("INSERT INTO %s: a comma is expected behind value %d, not %q", n, len(row), t.text)
+			return nil, fmt.Errorf("INSERT INTO %s: a comma is expected behind value %d, not %q", n.Table, len(row), t.text)
 		}
 	}
 	if len(row) != columns {
-		return nil, fmt.Errorf("INSERT INTO %s: a row has %d values for %d columns", n, len(row), columns)
+		return nil, fmt.Errorf("INSERT INTO %s: a row has %d values for %d columns", n.Table, len(row), columns)
 	}
 	return row, nil
 }

@@ -257,6 +257,9 @@ func isDumpWord(c byte) bool {
 func (s *dumpScanner) quoted(quote byte, keep, escapes bool) (string, error) {
 	var text []byte
 	for {
+		if !keep && s.record == nil {
+			s.passOver(quote)
+		}
 		c, err := s.inside()
 		if err != nil {
 			return "", err
@@ -281,6 +284,19 @@ func (s *dumpScanner) quoted(quote byte, keep, escapes bool) (string, error) {
 		}
 		text = append(text, c)
 	}
+}
+
+// passOver discards what is in the buffer up to the next quote or backslash: most of a dump is in such texts.
+func (s *dumpScanner) passOver(quote byte) {
+	b, _ := s.in.Peek(s.in.Buffered())
+	n := 0
+	for n < len(b) && b[n] != quote && b[n] != '\\' {
+		if b[n] == '\n' {
+			s.line++
+		}
+		n++
+	}
+	_, _ = s.in.Discard(n)
 }
 
 // unescaped is the byte that stands behind a backslash in a string.

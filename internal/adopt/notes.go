@@ -93,7 +93,7 @@ func (p *Plan) noteTransactions() {
 		return
 	}
 	if !vars.on("innodb_api_enable_binlog") && !vars.on("daemon_memcached_enable_binlog") {
-		p.note(Must, "innodb_api_enable_binlog is OFF: what clients write through the plugin is not in the log, so the cache cannot see it. Set it to ON and restart the server, or let nobody write through the plugin while both run")
+		p.note(Must, "innodb_api_enable_binlog is OFF: what clients write through the plugin is not in the log, so the cache cannot see it. Set it to ON and restart the server, or move those who write before those who read: what they write here, the plugin reads")
 	}
 	if v := vars["innodb_api_trx_level"]; v == "0" {
 		p.note(Differs, "innodb_api_trx_level is 0: the plugin showed rows before their commit; here nobody sees them, nor what is rolled back")
@@ -143,6 +143,7 @@ func (p *Plan) notePolicies() {
 
 // noteHandlerSocket is about HandlerSocket.
 func (p *Plan) noteHandlerSocket() {
+	p.note(Must, "what clients write through the plugin is not in the log, so the cache cannot see it: move those who write before those who read; what they write here, the plugin reads")
 	p.note(Differs, "HandlerSocket writes are SQL: they are in the log, triggers and constraints count, values that do not fit are errors (docs/PROTOCOLS.md has the table)")
 	p.note(Differs, "HandlerSocket connections that are idle are kept; the plugin closed them after handlersocket_timeout")
 	p.note(Differs, "TIMESTAMP values are in UTC, not in the server's time zone")
