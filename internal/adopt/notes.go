@@ -30,16 +30,18 @@ func (p *Plan) planMemcached() {
 	p.noteTransactions()
 	p.notePolicies()
 	if p.writes() && len(p.adopted) > 0 {
-		p.note(Differs, "writes are SQL of the account %s in strict mode: rights, triggers, defaults and CHECKs count, values that do not fit are SERVER_ERROR with the server's text, and the answer comes when the write is committed and readable here", p.options.Account.sql())
+		p.note(Differs, "writes are SQL of the account %s in strict mode: rights, triggers, defaults and CHECKs count, and the answer comes when the write is committed and readable here", p.options.Account.sql())
 		p.note(Strict, "delete, incr and decr take @@name as all commands do; the plugin took the whole text as a key of the connection's container")
-		p.note(Differs, "incr and decr count with 64 bits; text that is no number is an error and stays, where the plugin took it for 0")
+		p.note(Strict, "incr and decr count with 64 bits; text that is no number is an error and stays, where the plugin took it for 0")
+		p.note(Strict, "what the database refuses is SERVER_ERROR with its reason; the plugin answered NOT_STORED")
 	}
 	if strings.HasPrefix(p.inv.Version, "5.") {
 		p.note(Differs, "several keys in one get are answered; the plugin of %s sent a line that is no answer", p.inv.Version)
 		p.note(Differs, "get of a key that begins with @>, @>=, @< or @<= is a range, as in the plugin of 8.0")
 	}
 	p.note(Differs, "reads show what is committed, within milliseconds of the commit")
-	p.note(Differs, "touch, gat and the meta commands are known, and a data block that does not end in CR LF is an error, as in memcached itself")
+	p.note(Strict, "touch, gat and the meta commands are known, as in memcached of today")
+	p.note(Differs, "a data block that does not end in CR LF is an error, as in memcached itself")
 	if s := p.set.Options; s.Separator != "|" || s.TableMapDelimiter != "." {
 		for _, row := range p.inv.Tables.Options {
 			if len(row[1]) > len(s.Separator) && string(row[0]) == "separator" && strings.HasPrefix(string(row[1]), s.Separator) {
@@ -137,7 +139,7 @@ func (p *Plan) notePolicies() {
 		}
 	}
 	if o.Flush == mcserver.PolicyInnoDBOnly || o.Flush == mcserver.PolicyCaching {
-		p.note(Strict, "flush_all is refused; the plugin emptied the table by it")
+		p.note(Strict, "flush_all is refused, unless memcached-flush names the container; the plugin emptied the table by it")
 	}
 }
 
@@ -228,11 +230,14 @@ func (p *Plan) noteWriting(a *adopted, say func(Kind, string, ...any)) {
 	}
 	if len(e.Values) > 1 {
 		say(Strict, "a value that is written needs %d fields, parted by %q; an empty one is the empty text, or NULL where the column is a number. The plugin passed over empty fields, so that later ones moved to the left", len(e.Values), p.set.Options.Separator)
-		say(Differs, "incr, decr, append and prepend leave the other value columns alone; the plugin set them to NULL")
+		say(Strict, "incr, decr, append and prepend leave the other value columns alone; the plugin set them to NULL")
 	} else {
-		say(Differs, "a value that is too long for its column is refused; the plugin cut it")
+		say(Strict, "a value that does not fit its column is refused; the plugin cut it")
+	}
+	if strings.HasSuffix(e.Key.Collation, "_ci") {
+		say(Strict, "a key that is there keeps its spelling when it is written by another one (Aa for aa); the plugin changed it")
 	}
 	if n := p.inv.Triggers[schema.Name{Schema: a.Schema, Table: a.Table}]; n > 0 {
-		say(Differs, "its triggers (%d) fire on writes through the cache; the plugin passed them by", n)
+		say(Differs, "its triggers (%d) fire on writes through the cache; the plugin passed over them", n)
 	}
 }
