@@ -312,11 +312,53 @@ func TestPlannedSettings(t *testing.T) {
 func TestScalars(t *testing.T) {
 	for _, s := range []string{
 		"a", "off", "no", "null", "NULL", "~", "", " ", "a b", "a: b", "a #b", "- a", "[a]", "{a}", "*a", "&a", "!a", "%a", "@a", "`a`", "|", ">", "?", "'", "\"", "\\",
-		"1", "1_000", "0x1f", "1e3", ".", "..", ".5", "2026-01-01", "=", "<<", "ä", "日本", "😀", "a\u0085b", "a\u2028b", "\ufeffa", "\t", "a\x01b", "a\x7fb", "\u00a0", "\u200b", "e\u0301",
+		"1", "1_000", "0x1f", "1e3", ".", "..", ".5", "2026-01-01", "=", "<<", "ä", "日本", "😀", "a\u0085b", "a\u2028b", "\ufeffa", "\t", "a\x01b", "a\x00b", "a\x7fb", "\u00a0", "\u200b", "e\u0301",
 	} {
 		file := "source: a@tcp(b)/\noptions:\n  separator: " + scalar(s) + "\n"
 		if got := load(t, file).Options.Separator; got != s {
 			t.Errorf("%q: %s reads as %q", s, scalar(s), got)
+		}
+	}
+}
+
+// TestOddRows: what can't stand in a configuration file stays out of it.
+func TestOddRows(t *testing.T) {
+	for _, test := range []struct {
+		row, separator, delimiter string
+		left                      string // the reason
+		must                      string // a note
+	}{
+		{"'\xff','s','t','k','v','0','0','0','u'", "|", ".", "its row is not UTF-8", ""},
+		{"'a','s','t\xff','k','v','0','0','0','u'", "|", ".", "its row is not UTF-8", ""},
+		{"'a','s','t','','v','0','0','0','u'", "|", ".", "exactly one column", ""},
+		{"'a','','t','k','v','0','0','0','u'", "|", ".", "schema: missing", ""},
+		{"'','s','t','k','v','0','0','0','u'", "|", ".", "name: missing", ""},
+		{"'a','s','t','k','v','0','0','0','u'", "\xa7", ".", "", "is not UTF-8, as a file has to be"},
+		{"'a','s','t','k','v','0','0','0','u'", `\n`, ".", "", "a line end can't be a separator"},
+		{"'a','s','t','k','v','0','0','0','u'", "|", "@", "", "options.table_map_delimiter"},
+		{"'a\n[x]: #','s\n','t\"','k: ','v#','0','','','u'", ": #", ":", "", "is not known"},
+	} {
+		dump := "INSERT INTO config_options VALUES ('separator','" + test.separator + "'),('table_map_delimiter','" + test.delimiter + "');" +
+			"INSERT INTO cache_policies VALUES ('p','innodb_only','innodb_only','innodb_only','innodb_only');INSERT INTO containers VALUES (" + test.row + ");"
+		inv, err := ReadDump(strings.NewReader(dump), "d")
+		if err != nil {
+			t.Errorf("%q: %v", test.row, err)
+			continue
+		}
+		p := mustPlan(t, inv, testOptions)
+		serve := load(t, p.Config())
+		switch left := p.Left(); {
+		case test.left != "" && (len(left) != 1 || !strings.Contains(left[0].Reason, test.left) || len(serve.Containers) != 0):
+			t.Errorf("%q: left out %+v", test.row, left)
+		case test.left == "" && len(serve.Containers) != 1:
+			t.Errorf("%q: left out %+v", test.row, left)
+		}
+		found := has(p, "", Must, test.must)
+		for _, c := range serve.Containers {
+			found = found || has(p, c.Name, Must, test.must)
+		}
+		if !found {
+			t.Errorf("%q: no note %q\n%s", test.row, test.must, p.Report())
 		}
 	}
 }

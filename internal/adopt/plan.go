@@ -41,6 +41,8 @@ type Plan struct {
 	left     []Left
 	notes    []Note
 	tables   []string
+	// optionsFit tells that the separator and the delimiter can stand in a file.
+	optionsFit bool
 	// memcached and handlerSocket tell which protocols clients of the site speak.
 	memcached, handlerSocket bool
 }
@@ -65,9 +67,12 @@ type adopted struct {
 // Left is a container that is not in the configuration.
 type Left struct {
 	Name, Reason string
-	// Worked tells that the plugin could use it.
-	Worked bool
+	// Broken tells that the plugin could not use it either.
+	Broken bool
 }
+
+// notUTF8 is the reason of containers that stay in the plugin's table.
+const notUTF8 = "its row is not UTF-8, as a configuration file has to be: leave it in innodb_memcache.containers, where it is found when the account may read that"
 
 // Kind says what a note is about.
 type Kind string
@@ -94,7 +99,7 @@ type Note struct {
 type nothingError struct{ from string }
 
 func (e nothingError) Error() string {
-	return e.from + ": nothing to adopt: no rows in innodb_memcache.containers, and no variables of the InnoDB memcached plugin or of HandlerSocket"
+	return e.from + ": nothing to adopt: no rows in innodb_memcache.containers that this account may read, and no variables of the InnoDB memcached plugin or of HandlerSocket"
 }
 
 // NewPlan decides what becomes of each part of the inventory. The error says that there is none.
@@ -138,7 +143,16 @@ func (p *Plan) planContainers() {
 			p.note(Must, "the plugin did not use any container: %s", strings.TrimPrefix(problem.Reason, "no container is used: "))
 			continue
 		}
-		p.left = append(p.left, Left{Name: problem.Container, Reason: problem.Reason})
+		p.left = append(p.left, Left{Name: problem.Container, Reason: problem.Reason, Broken: true})
+	}
+	options := mcserver.Settings{Options: &p.set.Options}
+	switch err := options.Validate(); {
+	case err != nil:
+		p.note(Must, "%s, so the options are not in the file: leave them in innodb_memcache.config_options, and let the account read that", comment(err.Error()))
+	case !utf8.ValidString(p.set.Options.Separator + p.set.Options.TableMapDelimiter):
+		p.note(Must, "separator or table_map_delimiter is not UTF-8, as a file has to be: leave them in innodb_memcache.config_options, and let the account read that")
+	default:
+		p.optionsFit = true
 	}
 	names := make(map[string]bool)
 	for i := range p.set.Containers {
@@ -146,9 +160,9 @@ func (p *Plan) planContainers() {
 	}
 	for i := range p.set.Containers {
 		c := &p.set.Containers[i]
-		a, reason, worked := p.adopt(c, names)
+		a, reason, broken := p.adopt(c, names)
 		if reason != "" {
-			p.left = append(p.left, Left{Name: c.Name, Reason: reason, Worked: worked})
+			p.left = append(p.left, Left{Name: c.Name, Reason: reason, Broken: broken})
 			continue
 		}
 		p.adopted = append(p.adopted, a)
@@ -156,7 +170,7 @@ func (p *Plan) planContainers() {
 }
 
 // adopt makes a container of the file out of a plugin's. names are those that are taken.
-func (p *Plan) adopt(c *mcserver.Container, names map[string]bool) (a adopted, reason string, worked bool) {
+func (p *Plan) adopt(c *mcserver.Container, names map[string]bool) (a adopted, reason string, broken bool) {
 	a = adopted{from: c.Name, Container: mcserver.Container{
 		Name: c.Name, Schema: c.Schema, Table: c.Table, KeyColumns: c.KeyColumns, ValueColumns: c.ValueColumns,
 		FlagsColumn: c.FlagsColumn, CASColumn: c.CASColumn, ExpiryColumn: c.ExpiryColumn, UniqueIndex: c.UniqueIndex,
@@ -164,10 +178,10 @@ func (p *Plan) adopt(c *mcserver.Container, names map[string]bool) (a adopted, r
 	known := false
 	if a.def, known = p.inv.Definitions[schema.Name{Schema: c.Schema, Table: c.Table}]; known {
 		if a.def == nil {
-			return a, fmt.Sprintf("there is no base table %s.%s", c.Schema, c.Table), false
+			return a, fmt.Sprintf("there is no base table %s.%s that this account may see", c.Schema, c.Table), false
 		}
 		if e := c.Examine(a.def); e.Problem != nil {
-			return a, e.Problem.Error(), false
+			return a, e.Problem.Error(), true
 		}
 	}
 	for _, m := range []struct {
@@ -176,8 +190,9 @@ func (p *Plan) adopt(c *mcserver.Container, names map[string]bool) (a adopted, r
 	}{{"flags", &a.FlagsColumn}, {"cas_column", &a.CASColumn}, {"expire_time_column", &a.ExpiryColumn}} {
 		p.metaColumn(&a, m.row, m.name)
 	}
-	if !utf8.ValidString(c.Name) {
-		return a, "its name is not UTF-8, as a configuration file has to be: leave it in innodb_memcache.containers, where it is found when the account may read that", true
+	texts := append([]string{c.Name, c.Schema, c.Table, a.FlagsColumn, a.CASColumn, a.ExpiryColumn, c.UniqueIndex}, append(c.KeyColumns, c.ValueColumns...)...)
+	if !utf8.ValidString(strings.Join(texts, " ")) {
+		return a, notUTF8, false
 	}
 	if renamed := writable(c.Name, p.set.Options.TableMapDelimiter); renamed != c.Name {
 		for names[renamed] {
@@ -187,14 +202,20 @@ func (p *Plan) adopt(c *mcserver.Container, names map[string]bool) (a adopted, r
 		a.Name = renamed
 		p.notes = append(p.notes, Note{Container: a.Name, Kind: Differs, Text: fmt.Sprintf("it was called %q, which cannot stand behind @@ in a key: as with the plugin it is there for clients only where it is the default", c.Name)})
 	}
-	alone := mcserver.Settings{Containers: []mcserver.Container{a.Container}, Options: &p.set.Options}
+	alone := mcserver.Settings{Containers: []mcserver.Container{a.Container}}
+	if p.optionsFit {
+		alone.Options = &p.set.Options
+	}
 	if err := alone.Validate(); err != nil {
-		_, text, _ := strings.Cut(err.Error(), fmt.Sprintf("container %q: ", a.Name))
-		return a, text, true
+		text := err.Error()
+		if _, after, ok := strings.Cut(text, fmt.Sprintf("container %q: ", a.Name)); ok {
+			text = after
+		}
+		return a, text, false
 	}
 	if a.def != nil {
 		if a.exam = a.Examine(a.def); a.exam.Problem != nil {
-			return a, a.exam.Problem.Error(), true
+			return a, a.exam.Problem.Error(), false
 		}
 	}
 	p.noteContainer(&a)

@@ -3,6 +3,7 @@ package adopt
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -59,9 +60,11 @@ func (p *Plan) printContainers(line func(string, ...any)) {
 	line("  set: %s", o.Set)
 	line("  delete: %s", o.Delete)
 	line("  flush: %s", o.Flush)
-	line("options:")
-	line("  separator: %s", scalar(p.set.Options.Separator))
-	line("  table_map_delimiter: %s", scalar(p.set.Options.TableMapDelimiter))
+	if p.optionsFit {
+		line("options:")
+		line("  separator: %s", scalar(p.set.Options.Separator))
+		line("  table_map_delimiter: %s", scalar(p.set.Options.TableMapDelimiter))
+	}
 	line("")
 	line("# Keys without @@ ask the container %q. These take the place of rows of innodb_memcache.containers of the same name.", comment(p.defaultName()))
 	line("containers:")
@@ -104,7 +107,7 @@ func (p *Plan) Report() string {
 			b.WriteString("Left out:\n")
 		}
 		fmt.Fprintf(&b, "  container %q: %s", l.Name, comment(l.Reason))
-		if !l.Worked {
+		if l.Broken {
 			b.WriteString(" (the plugin could not use it either)")
 		}
 		b.WriteString("\n")
@@ -146,6 +149,9 @@ func (p *Plan) Grants() []string {
 		"CREATE USER " + account + " IDENTIFIED BY " + quoteText(Password),
 		"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO " + account,
 	}
+	if p.memcached && len(p.inv.Tables.Containers) > 0 && (!p.optionsFit || p.keepsRows()) {
+		sql = append(sql, "GRANT SELECT ON "+configSchema+".* TO "+account)
+	}
 	rights := "SELECT"
 	if p.writes() {
 		rights = "SELECT, INSERT, UPDATE, DELETE"
@@ -174,6 +180,11 @@ func (p *Plan) Grants() []string {
 		}
 	}
 	return sql
+}
+
+// keepsRows tells that a container stays in the plugin's own table.
+func (p *Plan) keepsRows() bool {
+	return slices.ContainsFunc(p.left, func(l Left) bool { return l.Reason == notUTF8 })
 }
 
 // comment is a text that stays on its line.

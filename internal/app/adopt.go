@@ -65,12 +65,12 @@ func runAdopt(ctx context.Context, cfg *config.Adopt, stdout, stderr io.Writer) 
 	}
 	var lost []string
 	for _, l := range plan.Left() {
-		if l.Worked {
+		if !l.Broken {
 			lost = append(lost, l.Name)
 		}
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("adopt: containers that the plugin served are left out, see the report: %q", lost)
+		return fmt.Errorf("adopt: containers that the plugin may have served are left out, as the report says: %q", lost)
 	}
 	return nil
 }
