@@ -69,6 +69,7 @@ func adoptSite(t *testing.T, flavor string) adopted {
 
 // TestAdopt: what adopt prints works as it is, and --check finds what differs and nothing else.
 func TestAdopt(t *testing.T) {
+	t.Parallel()
 	sites := map[string]adopted{}
 	for _, flavor := range testmysql.Flavors() {
 		a := adoptSite(t, flavor)

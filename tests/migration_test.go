@@ -84,6 +84,7 @@ mysqldump() { "$CLIENTS/mysqldump" -S "$SOCKET" -uroot "$@" 2>/dev/null; } # MyS
 // TestMigrationGuide runs the commands of docs/MIGRATION.md in one shell and compares what they print. In place of the
 // plugin, which no server of today has, another binlogcache answers on its port, by the same tables.
 func TestMigrationGuide(t *testing.T) {
+	t.Parallel()
 	steps := consoleSteps(t, "../docs/MIGRATION.md")
 	if len(steps) < 25 {
 		t.Fatalf("the guide has %d commands only", len(steps))
