@@ -18,12 +18,14 @@ type token struct {
 	// quoted is true for names in backticks or double quotes and for strings.
 	quoted bool
 	depth  int
+	// at and end are where it stands in the text.
+	at, end int
 }
 
 // foreignKeys reads the clauses out of the text of SHOW CREATE TABLE. information_schema would be easier, but MariaDB
 // shows its REFERENTIAL_CONSTRAINTS only to users with more than the SELECT right, as if there were none.
 func foreignKeys(createTable string) ([]foreignKey, error) {
-	tokens, err := tokenize(createTable)
+	tokens, _, err := tokenize(createTable)
 	if err != nil {
 		return nil, fmt.Errorf("SHOW CREATE TABLE: %w", err)
 	}
@@ -58,9 +60,8 @@ func foreignKeys(createTable string) ([]foreignKey, error) {
 func (t token) is(word string) bool { return !t.quoted && strings.EqualFold(t.text, word) }
 
 // tokenize splits a CREATE TABLE statement as far as the closing parenthesis of its definitions. Comments of versions
-// (/*!80016 INVISIBLE */) count as their content, others as nothing.
-func tokenize(s string) ([]token, error) {
-	var tokens []token
+// (/*!80016 INVISIBLE */) count as their content, others as nothing. rest is what stands behind.
+func tokenize(s string) (tokens []token, rest string, err error) {
 	depth, versioned := 0, false
 	for i := 0; i < len(s); {
 		switch c := s[i]; {
@@ -77,7 +78,7 @@ func tokenize(s string) ([]token, error) {
 			}
 			end := strings.Index(s[i+2:], "*/")
 			if end < 0 {
-				return nil, fmt.Errorf("comment at byte %d is not closed", i)
+				return nil, "", fmt.Errorf("comment at byte %d is not closed", i)
 			}
 			i += end + 4
 		case versioned && strings.HasPrefix(s[i:], "*/"):
@@ -86,33 +87,33 @@ func tokenize(s string) ([]token, error) {
 		case c == '`' || c == '"' || c == '\'':
 			text, next, err := unquote(s, i)
 			if err != nil {
-				return nil, fmt.Errorf("byte %d: %w", i, err)
+				return nil, "", fmt.Errorf("byte %d: %w", i, err)
 			}
-			tokens = append(tokens, token{string(text), true, depth})
+			tokens = append(tokens, token{string(text), true, depth, i, next})
 			i = next
 		case c == '(':
-			tokens = append(tokens, token{"(", false, depth})
+			tokens = append(tokens, token{"(", false, depth, i, i + 1})
 			depth++
 			i++
 		case c == ')':
 			depth--
-			tokens = append(tokens, token{")", false, depth})
+			tokens = append(tokens, token{")", false, depth, i, i + 1})
 			i++
 			if depth == 0 {
-				return tokens, nil
+				return tokens, s[i:], nil
 			}
 		case !isWord(c):
-			tokens = append(tokens, token{s[i : i+1], false, depth})
+			tokens = append(tokens, token{s[i : i+1], false, depth, i, i + 1})
 			i++
 		default:
 			start := i
 			for i < len(s) && isWord(s[i]) {
 				i++
 			}
-			tokens = append(tokens, token{s[start:i], false, depth})
+			tokens = append(tokens, token{s[start:i], false, depth, start, i})
 		}
 	}
-	return nil, fmt.Errorf("definitions are not closed")
+	return nil, "", fmt.Errorf("definitions are not closed")
 }
 
 func isWord(c byte) bool {

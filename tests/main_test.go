@@ -101,10 +101,16 @@ func start(t *testing.T, dsn, tables string, args ...string) *daemon {
 // startBinary is start with another build of the program.
 func startBinary(t *testing.T, binary, dsn, tables string, args ...string) *daemon {
 	t.Helper()
+	return startServe(t, binary, append([]string{"--source", dsn, "--tables", tables}, args...)...)
+}
+
+// startServe starts `serve` with these flags, and free ports where they name none.
+func startServe(t *testing.T, binary string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, handlerSocket: freeAddress(t), writePort: freeAddress(t), memcached: freeAddress(t), log: &logBuffer{}, exited: make(chan struct{})}
 	admin := freeAddress(t)
 	d.base = "http://" + admin
-	all := append([]string{"serve", "--source", dsn, "--tables", tables}, args...)
+	all := append([]string{"serve"}, args...)
 	for flag, address := range map[string]string{
 		"--handlersocket-read": d.handlerSocket, "--handlersocket-write": d.writePort, "--memcached": d.memcached, "--admin": admin,
 	} {

@@ -26,7 +26,12 @@ type mcClient struct {
 
 func openMC(t *testing.T, address string) *mcClient {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	return openMCOn(t, "tcp", address)
+}
+
+func openMCOn(t *testing.T, network, address string) *mcClient {
+	t.Helper()
+	conn, err := net.DialTimeout(network, address, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,8 @@ func Run(ctx context.Context, cmd config.Command, stdout, stderr io.Writer) int 
 		err = bench(ctx, cmd, stdout)
 	case *config.Triggers:
 		err = runTriggers(ctx, cmd, stdout, stderr)
+	case *config.Adopt:
+		err = runAdopt(ctx, cmd, stdout, stderr)
 	case *config.Version:
 		_, err = fmt.Fprintln(stdout, "binlogcache", Version())
 	case *config.Help:

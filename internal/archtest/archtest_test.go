@@ -26,7 +26,7 @@ var imports = map[string][]string{
 	"cmd/binlogcache": {"internal/app", "internal/config"},
 	// internal/app joins all parts, but for those that serve tests.
 	"internal/app": {
-		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/config", "internal/dbreader",
+		"admin", "cache", "canal", "hsserver", "mcserver", "router", "rowcodec", "schema", "internal/adopt", "internal/config", "internal/dbreader",
 		"internal/demo", "internal/headroom", "internal/loadgen", "internal/netserver", "internal/progress", "internal/sqltext", "internal/state",
 		"internal/steady", "triggers", "triggers/install", "verify", "writeback",
 	},
@@ -40,6 +40,7 @@ var imports = map[string][]string{
 	"rowcodec":          {"schema"},
 	"verify":            {"schema"},
 	"writeback":         {"internal/dbreader", "internal/sqltext", "rowcodec", "schema"},
+	"internal/adopt":    {"mcserver", "schema"},
 	"internal/dbreader": {"internal/headroom", "internal/sqltext", "rowcodec", "schema"},
 	"internal/demo":     {"internal/loadgen", "internal/progress", "scripts"},
 	"internal/sqltext":  {"internal/headroom"},

@@ -284,7 +284,7 @@ func (v tableValue) String() string {
 }
 
 // commands in the order of the overview.
-var commands = append([]*command{
+var commands = []*command{
 	{
 		name: "serve", layered: true, make: newServe, finish: finishServe,
 		summary: "follow a server's binlog and answer reads from memory",
@@ -326,9 +326,10 @@ var commands = append([]*command{
 		example: "binlogcache bench --protocol hs --table demo.user --columns uname,email --conns 50 --depth 32",
 	},
 	triggersCommand,
+	adoptCommand,
 	{
 		name: "version", make: func() (Command, []*option) { return &Version{}, nil },
 		summary: "print the version",
 		example: "binlogcache version",
 	},
-}, laterCommands...)
+}

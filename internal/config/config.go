@@ -60,8 +60,6 @@ type command struct {
 	make func() (Command, []*option)
 	// finish checks the parts against each other; given tells where each option's value came from.
 	finish func(Command, origins) error
-	// later is set on commands that this version does not have: what does the job until then.
-	later string
 }
 
 func (c *command) find(options []*option, name string) *option {
@@ -99,9 +97,6 @@ func Parse(args []string, lookupEnv func(string) (string, bool)) (Command, error
 		if a == "--help" || a == "-h" || a == "-help" {
 			return &Help{c.help()}, nil
 		}
-	}
-	if c.later != "" {
-		return nil, fmt.Errorf("%s: this version does not have the command yet; %s", c.name, c.later)
 	}
 	cmd, options := c.make()
 	flags := args[1:]

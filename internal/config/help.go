@@ -41,9 +41,6 @@ func (c *command) help() string {
 		about = "binlogcache " + c.name + ": " + c.summary + "."
 	}
 	b.WriteString(about + "\n")
-	if c.later != "" {
-		fmt.Fprintf(&b, "This version does not have it yet; %s.\n", c.later)
-	}
 	if len(options) > 0 {
 		b.WriteString("\nFlags:\n")
 		for _, o := range options {
