@@ -49,6 +49,8 @@ type ExplainedRow struct {
 	GTID        string     `json:"gtid,omitempty"`
 	CommittedAt *time.Time `json:"committed_at,omitempty"`
 	AppliedAt   *time.Time `json:"applied_at,omitempty"`
+	// AgeMS is the time since AppliedAt: how long the row has been as it is, here.
+	AgeMS *int64 `json:"age_ms,omitempty"`
 }
 
 // ErrNotFound is for a Prover to wrap: there is no such table in the cache.

@@ -142,7 +142,7 @@ func TestProofs(t *testing.T) {
 		r := newRig(t, s, "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL)", "INSERT INTO a VALUES (1, 0)")
 		r.start(func(cfg *Config) {
 			cfg.Source = parsed(t, source.DSN)
-			cfg.ProveEvery = 10 * time.Millisecond
+			cfg.ProveEvery = func() time.Duration { return 10 * time.Millisecond }
 		}, nil)
 		r.same("a")
 		young := func() bool {

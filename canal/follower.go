@@ -47,9 +47,9 @@ type Config struct {
 	// Loads is the number of tables that are loaded at a time. 0 means 2: while a large table is read, small ones that
 	// were changed by a statement need not wait for its end.
 	Loads int
-	// ProveEvery is how often the source is asked where its log ends, so as to prove that all of it has been applied. 0
-	// means one second.
-	ProveEvery time.Duration
+	// ProveEvery says how long to wait before the source is asked again where its log ends, so as to prove that all of it
+	// has been applied. It is called before each wait, from one goroutine at a time. Nil, and 0 from it, mean one second.
+	ProveEvery func() time.Duration
 	// Proved, where it is not nil, is called with each proof: everything that the source had at that time is applied. It is
 	// called from one goroutine at a time, in order, and is to be quick.
 	Proved func(at steady.Time)
@@ -158,9 +158,6 @@ func New(cfg Config) (*Follower, error) {
 	}
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = defaultHeartbeat
-	}
-	if cfg.ProveEvery <= 0 {
-		cfg.ProveEvery = defaultProveEvery
 	}
 	f := &Follower{
 		begun: time.Now(), cfg: cfg, log: cfg.Logger, gate: make(gate, 1), loaderWake: make(chan struct{}, 1),

@@ -60,7 +60,14 @@ func (f *Follower) prove(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			f.log.Debug("the source's log cannot be asked for its end", "err", err)
 		}
-		if sleep(ctx, f.cfg.ProveEvery) != nil {
+		pause := time.Duration(0)
+		if f.cfg.ProveEvery != nil {
+			pause = f.cfg.ProveEvery()
+		}
+		if pause <= 0 {
+			pause = defaultProveEvery
+		}
+		if sleep(ctx, pause) != nil {
 			return
 		}
 	}

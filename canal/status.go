@@ -126,8 +126,14 @@ func (f *Follower) Status() Status {
 	if heard := f.heard.Load(); heard != 0 {
 		st.HeartbeatAge = max(time.Duration(f.age()-heard), time.Nanosecond)
 	}
-	if proved := steady.Time(f.proved.Load()); proved != 0 {
-		st.Behind = proved.Since()
-	}
+	st.Behind = f.Behind()
 	return st
+}
+
+// Behind is Status().Behind alone, at the cost of reading a clock.
+func (f *Follower) Behind() time.Duration {
+	if proved := steady.Time(f.proved.Load()); proved != 0 {
+		return proved.Since()
+	}
+	return 0
 }

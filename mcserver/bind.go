@@ -17,13 +17,15 @@ type binding struct {
 	table Table
 	// viewer is table if it is a Viewer, or nil.
 	viewer Viewer
-	def    *schema.Table
-	index  int
-	key    int // column positions; -1 where there is none
-	flags  int
-	cas    int
-	exp    int
-	value  []valueColumn
+	// aged is table if it is Aged, or nil.
+	aged  Aged
+	def   *schema.Table
+	index int
+	key   int // column positions; -1 where there is none
+	flags int
+	cas   int
+	exp   int
+	value []valueColumn
 	// columns are all of the above, for searches.
 	columns []int
 	// separator stands between the value columns.
@@ -53,6 +55,7 @@ type valueColumn struct {
 func bind(c *Container, table Table, def *schema.Table, o Options, compat Compat) (*binding, error) {
 	b := &binding{table: table, def: def, flags: -1, cas: -1, exp: -1, separator: o.Separator, strict: compat == CompatStrict}
 	b.viewer, _ = table.(Viewer)
+	b.aged, _ = table.(Aged)
 	if len(c.KeyColumns) != 1 {
 		return nil, fmt.Errorf("exactly one key column is needed, not %d", len(c.KeyColumns))
 	}

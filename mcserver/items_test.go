@@ -1,8 +1,6 @@
 package mcserver
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strings"
@@ -296,85 +294,4 @@ func TestBinaryAuthentication(t *testing.T) {
 	if conn := newConn(s); !strings.Contains(describe(t, conn.send(t, request(opSASLAuth, 1, "", "PLAIN", strings.Repeat("x", 5000)))), "0x20") || conn.closed == nil {
 		t.Error("a long password is waited for")
 	}
-}
-
-// fuzzItems sends bytes whole, cut in two and in small pieces, each to a server of its own: no panic, the same answers,
-// and nothing is waited for that goes beyond the announced limits.
-func fuzzItems(t *testing.T, in []byte, cut uint16) {
-	if bytes.Contains(in, []byte("stats")) || in[0] == magicRequest && bytes.Contains(in, []byte{magicRequest, opStat}) {
-		return // statistics hold the time
-	}
-	play := func(parts func(yield func([]byte) bool)) (string, error) {
-		s := New(Config{Items: testStore()})
-		if _, err := s.SetContainers(t.Context(), ContainerSet{}); err != nil {
-			t.Fatal(err)
-		}
-		conn := newConn(s)
-		var got strings.Builder
-		for p := range parts {
-			got.WriteString(conn.send(t, string(p)))
-			if len(conn.in) > DefaultItemBytes+inputLimitBytes {
-				t.Fatalf("%d bytes wait", len(conn.in))
-			}
-		}
-		return got.String(), conn.closed
-	}
-	want, closed := play(func(yield func([]byte) bool) { yield(in) })
-	at, size := int(cut)%(len(in)+1), int(cut)%7+1
-	for _, parts := range []func(yield func([]byte) bool){
-		func(yield func([]byte) bool) { _ = yield(in[:at]) && yield(in[at:]) },
-		func(yield func([]byte) bool) {
-			for rest := in; len(rest) > 0; rest = rest[min(size, len(rest)):] {
-				if !yield(rest[:min(size, len(rest))]) {
-					return
-				}
-			}
-		},
-	} {
-		if got, end := play(parts); got != want || end != closed {
-			t.Fatalf("cut at %d or in pieces of %d: %q, closed %v\nwhole: %q, closed %v", at, size, got, end, want, closed)
-		}
-	}
-}
-
-func FuzzItemsText(f *testing.F) {
-	for _, c := range textCases {
-		if len(c.in) < 10_000 {
-			f.Add([]byte(c.in), uint16(len(c.in)/2))
-		}
-	}
-	f.Add([]byte("set a 1 0 2\r\n10\r\nincr a 5\r\nappend a 0 0 1\r\nx\r\ngets a b\r\ngat 5 a\r\ntouch a -1\r\ndelete a 0\r\ncas a 0 0 1 9 noreply\r\nx\r\nflush_all 1\r\ncache_memlimit 9\r\n"), uint16(20))
-	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
-		if len(in) > 0 && in[0] != magicRequest {
-			fuzzItems(t, in, cut)
-		}
-	})
-}
-
-func FuzzItemsMeta(f *testing.F) {
-	f.Add([]byte("ms a 2 T30 F5 c\r\n10\r\nmg a v t f s k O1 h l\r\nma a D5 v\r\nmd a I T5 q\r\nmg a v\r\nmg b N30 v E5\r\nms Yg== 1 b MA I C9\r\nx\r\nme a\r\nmd a x\r\nmn\r\n"), uint16(30))
-	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
-		// Each line begins as a meta command.
-		in = append([]byte("m"), bytes.ReplaceAll(in, []byte("\n"), []byte("\nm"))...)
-		fuzzItems(t, in, cut)
-	})
-}
-
-func FuzzItemsBinary(f *testing.F) {
-	for _, c := range binaryCases {
-		f.Add([]byte(c.in), uint16(len(c.in)/3))
-	}
-	f.Add([]byte(request(opSet, 1, "\x00\x00\x00\x01\x00\x00\x00\x00", "a", "10")+request(opIncrement, 2, strings.Repeat("\x00", 20), "a", "")+request(opAppend, 3, "", "a", "x")+request(opGATK, 4, "\x00\x00\x00\x05", "a", "")), uint16(30))
-	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
-		if len(in) == 0 {
-			return
-		}
-		in = bytes.Clone(in)
-		in[0] = magicRequest
-		// Lengths that are mostly right let more frames through.
-		if len(in) >= binaryHeaderBytes && cut%2 == 0 {
-			binary.BigEndian.PutUint32(in[8:], uint32(len(in)-binaryHeaderBytes))
-		}
-		fuzzItems(t, in, cut)
-	})
 }

@@ -159,13 +159,18 @@ func (s *session) find(ctx context.Context, key []byte) outcome {
 		}
 		value, ok := b.keyValue(key, &s.scratch)
 		if !ok {
+			s.meta.age.known = true // there never was such a row
 			return outcomeMiss
 		}
 		r.b = b
 		s.value[0] = value
 		s.search.Def, s.search.Index, s.search.Columns = b.def, b.index, b.columns
 		s.search.Limit = 1
-		served, err := s.searchMemory(b)
+		aged := s.asksAge()
+		served := false
+		if !aged || s.agedMemory(b) {
+			served, err = s.searchMemory(b)
+		}
 		if served && err == nil {
 			return r.outcome()
 		}
@@ -173,13 +178,19 @@ func (s *session) find(ctx context.Context, key []byte) outcome {
 			return outcomePark
 		}
 		if err == nil {
-			if err = b.table.SearchDatabase(ctx, &s.search, s.emitOnly); err == nil {
+			if aged {
+				err = s.searchAged(ctx, b)
+			} else {
+				err = b.table.SearchDatabase(ctx, &s.search, s.emitOnly)
+			}
+			if err == nil {
 				return r.outcome()
 			}
 		}
 		// What was written before the error is no answer.
 		r.out = r.out[:start]
 		r.found, r.expired = false, false
+		r.traced = traced{}
 		if !errors.Is(err, ErrChanged) || attempt == reopenAttempts {
 			return s.failed(err)
 		}
@@ -238,6 +249,10 @@ func (s *session) metaGet(line []byte) {
 		s.fail(errMetaKey)
 		return
 	}
+	if s.meta.age.bad {
+		s.fail(errMetaToken)
+		return
+	}
 	s.r.form = formMeta
 	if s.cmd == cmdMetaDebug {
 		s.r.form = formDebug
@@ -262,14 +277,18 @@ func (s *session) metaGet(line []byte) {
 
 // metaLookup answers s.meta. With memoryOnly it may have to be called again from a job, which false says.
 func (s *session) metaLookup(ctx context.Context) bool {
-	s.searched = false
+	s.searched, s.unavailable = false, false
 	key, _ := s.meta.decodeKey(&s.keyBytes)
 	switch s.lookup(ctx, key) {
 	case outcomePark:
 		return false
 	case outcomeFailed:
-		s.serverError()
+		s.metaFailed()
 		return true
+	case outcomeHit:
+		if s.r.traced.row {
+			s.appendTrace()
+		}
 	case outcomeMiss:
 		if s.cmd == cmdMetaDebug {
 			s.text("EN")

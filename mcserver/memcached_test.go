@@ -97,7 +97,7 @@ func TestAsMemcached(t *testing.T) {
 		"get\r\n", "gets\r\n", "get \r\n", "set a\r\n", "incr\r\n", "incr a\r\n", "decr a\r\n", "touch a\r\n", "delete\r\n", "gat\r\n",
 		"mg\r\n", "ms\r\n", "md\r\n", "ma\r\n", "me\r\n", "ms a\r\n", "ms a x\r\n", "ms a -1\r\n",
 		"get a\r\n", "gets a b c\r\n", "  get   a   b  \r\n", "get a\nget b\n", "get " + key250 + "\r\n",
-		"mg a\r\n", "mg a v\r\n", "mg a v k O7\r\n", "mg a O7 k q\r\n", "mg a k O" + strings.Repeat("x", 31) + "\r\n", "mg YQ== b k\r\n", "mg a h l u t s f c\r\n",
+		"mg a\r\n", "mg a v\r\n", "mg a v k O7\r\n", "mg a O7 k q\r\n", "mg a k O" + strings.Repeat("x", 31) + "\r\n", "mg YQ== b k\r\n", "mg a h l u t s f c\r\n", "mg a v Lage=500\r\n", "mg a v k Lage P\r\n", "mg a Lage L\r\n",
 		"mg a v v\r\n", "mg a Z\r\n", "mg a Tx\r\n", "mg a R\r\n", "mg a O" + strings.Repeat("x", 32) + "\r\n", "mg ===x b\r\n", "me a\r\n",
 		"mg " + key251 + " v\r\n", "delete " + key251 + "\r\n", "incr " + key251 + " 1\r\n", "touch " + key251 + " 1\r\n",
 		"verbosity 0\r\n", "verbosity\r\n", "verbosity x\r\n", "verbosity 0 noreply\r\n",

@@ -29,6 +29,7 @@ type metaRequest struct {
 	dropValue bool  // x
 	recache   int32 // R
 	noBump    bool  // u
+	age       ageRequest
 }
 
 // parseFlags reads the flags of a meta command; the result is the error line, or empty.
@@ -93,7 +94,9 @@ func (m *metaRequest) parseFlags(args []byte) string {
 			m.stale = true
 		case 'u':
 			m.noBump = true
-		case 'P', 'L', 'k', 's', 't', 'c', 'f', 'h', 'l':
+		case 'L':
+			m.age.parse(arg)
+		case 'P', 'k', 's', 't', 'c', 'f', 'h', 'l':
 		default:
 			return errMetaInvalid
 		}
@@ -124,7 +127,7 @@ func (m *metaRequest) decodeKey(scratch *[]byte) ([]byte, bool) {
 	return decoded, err == nil && len(decoded) > 0
 }
 
-// appendEcho appends what a flag brings back on hits and misses alike, if it does.
+// appendEcho appends what a flag brings back on hits and misses alike, if it does: L only on those of rows.
 func (m *metaRequest) appendEcho(out, flag []byte) []byte {
 	switch flag[0] {
 	case 'O':
@@ -136,6 +139,8 @@ func (m *metaRequest) appendEcho(out, flag []byte) []byte {
 		if m.binaryKey {
 			out = append(out, " b"...)
 		}
+	case 'L':
+		out = m.age.append(out)
 	}
 	return out
 }
@@ -214,7 +219,7 @@ func (r *renderer) metaHead(it shown, n int) (withValue bool) {
 	return withValue
 }
 
-// debugLine writes the answer of me.
+// debugLine writes the answer of me. That of a row is ended by session.appendTrace.
 func (r *renderer) debugLine(it shown, n int) {
 	r.out = append(r.out, "ME "...)
 	r.out = append(r.out, r.meta.key...)
@@ -231,5 +236,7 @@ func (r *renderer) debugLine(it shown, n int) {
 	r.out = append(append(r.out, " fetch="...), fetched...)
 	r.out = append(append(r.out, " cls="...), class...)
 	r.out = strconv.AppendInt(append(r.out, " size="...), int64(n), 10)
-	r.out = append(r.out, "\r\n"...)
+	if !r.traced.row {
+		r.out = append(r.out, "\r\n"...)
+	}
 }

@@ -34,6 +34,7 @@ type renderer struct {
 	found   bool
 	expired bool
 	created bool // the item that was found has just been made
+	traced  traced
 	// now is the time of the request at hand, in seconds; 0 until somebody needs it.
 	now int64
 }
@@ -55,6 +56,9 @@ func (r *renderer) emit(row rowcodec.Row, version uint64) bool {
 		return false
 	}
 	r.found = true
+	if r.form == formDebug {
+		r.traced.take(row, version)
+	}
 	r.write(row, it)
 	return false
 }

@@ -3,6 +3,7 @@ package mcserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/binlogcache/binlogcache/internal/item"
@@ -82,8 +83,9 @@ type session struct {
 	line     []byte
 	keyBytes []byte // a key that was written in base64
 	scratch  []byte
-	// failure is the error line of the last look-up that failed.
-	failure string
+	// failure is the error line of the last look-up that failed, and unavailable tells that the database could not be asked.
+	failure     string
+	unavailable bool
 }
 
 // searchFunc is Table.SearchMemory.
@@ -382,6 +384,7 @@ func (s *session) serverError() {
 // failed keeps err as the failure of a look-up.
 func (s *session) failed(err error) outcome {
 	s.failure = serverErrorLine(err)
+	s.unavailable = errors.Is(err, ErrUnavailable) || errors.Is(err, ErrChanged)
 	s.server.errorLog.report("memcached request failed", err)
 	return outcomeFailed
 }

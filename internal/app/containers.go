@@ -124,7 +124,7 @@ func (d *daemon) setContainers(ctx context.Context) error {
 // memcachedConfig is what the memcached port is made of.
 func (d *daemon) memcachedConfig() (mcserver.Config, error) {
 	cfg := mcserver.Config{
-		Reader: mcReader{d.router, d.mcReads}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
+		Reader: mcReader{d.router, d.mcReads, &aging{d.follower, d.fresh}}, FindContainers: d.findContainers, Info: d.memcachedInfo, Logger: d.logger,
 		MaxItemBytes: int(d.cfg.MemcachedItemSize), Writer: mcWriter{d.writer, d.router}, FlushContainers: d.cfg.MemcachedFlush,
 	}
 	if d.cfg.MemcachedCompat == config.CompatStrict {

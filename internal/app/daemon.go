@@ -152,7 +152,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	}
 	d.follower, err = canal.New(canal.Config{
 		Source: sources[0], Fallbacks: sources[1:], Led: d.useSource, Tables: patterns, Saved: saved, Logger: logger,
-		ProveEvery: d.fresh.every(), Proved: d.fresh.prove, MaxTransactionBytes: transactionBytes(int64(cfg.Memory)),
+		ProveEvery: d.fresh.every, Proved: d.fresh.prove, MaxTransactionBytes: transactionBytes(int64(cfg.Memory)),
 		Sink: &sink{store: d.store, router: d.router, hot: d.hot, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {

@@ -78,6 +78,7 @@ func (d *daemon) explainRow(x *cache.Explanation) *admin.ExplainedRow {
 	}
 	if c, ok := d.follower.Commit(x.Version); ok {
 		r.GTID, r.AppliedAt = c.GTID, &c.Applied
+		r.AgeMS = new(max(time.Since(c.Applied).Milliseconds(), 0))
 		if !c.Committed.IsZero() {
 			r.CommittedAt = &c.Committed
 		}
@@ -163,5 +164,6 @@ func explainText(e *admin.Explanation, keyed bool) string {
 		committed = e.Row.CommittedAt.Format(time.RFC3339Nano)
 	}
 	line("commit", "%s, committed %s, applied %s", e.Row.GTID, committed, e.Row.AppliedAt.Format(time.RFC3339Nano))
+	line("age", "as it is for %s", time.Duration(*e.Row.AgeMS)*time.Millisecond)
 	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/binlogcache/binlogcache/hsserver"
-	"github.com/binlogcache/binlogcache/mcserver"
 	"github.com/binlogcache/binlogcache/router"
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -22,8 +21,6 @@ var (
 	_ hsserver.Table    = boundTable{}
 	_ hsserver.Viewer   = hsReader{}
 	_ hsserver.Preparer = boundTable{}
-	_ mcserver.Table    = boundTable{}
-	_ mcserver.Viewer   = boundTable{}
 )
 
 func (t boundTable) translate(err error) error {
@@ -106,19 +103,3 @@ func (v *hsView) SearchMemory(t hsserver.Table, s *schema.Search, emit func(row 
 }
 
 func (v *hsView) Release() { v.view.Release(v.counters) }
-
-// mcReader finds tables for the memcached protocols.
-type mcReader struct {
-	router   *router.Router
-	counters *router.Counters
-}
-
-var _ mcserver.Reader = mcReader{}
-
-func (r mcReader) Open(ctx context.Context, schemaName, table string) (mcserver.Table, error) {
-	t, err := r.router.Open(ctx, schemaName, table)
-	if err != nil {
-		return nil, err
-	}
-	return boundTable{t, r.counters, mcserver.ErrChanged}, nil
-}

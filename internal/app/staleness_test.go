@@ -46,6 +46,23 @@ func TestFreshness(t *testing.T) {
 		t.Error("stale right after a proof")
 	}
 
+	// Bounds of clients make proofs come sooner, for a while.
+	f.want(10 * time.Second)
+	f.want(time.Millisecond)
+	f.want(60 * time.Millisecond)
+	if got := f.every(); got != leastProofPause {
+		t.Errorf("a proof every %v", got)
+	}
+	f.period -= steady.Time(wantedFor)
+	if got := f.every(); got != leastProofPause {
+		t.Errorf("a proof every %v", got)
+	}
+	f.period -= steady.Time(wantedFor)
+	f.want(200 * time.Millisecond)
+	if got := f.every(); got != limit/proofsPerLimit {
+		t.Errorf("a proof every %v", got)
+	}
+
 	off := newFreshness(0, slog.New(slog.DiscardHandler))
 	if off.stale.Load() || off.every() != 0 || off.run(t.Context()) != nil {
 		t.Error("a limit where none was given")
