@@ -5,12 +5,16 @@
 # BENCH_ROUNDS   rounds of a comparison (5)
 # BENCH_SECONDS  seconds that each line of it is measured (4)
 # BENCH_PORT     first of ten TCP ports (24460)
+# BENCH_DURABLE  1: the database flushes each commit to the disk, where a benchmark writes (1)
 # BENCH_OUT      folder for tables and plots (bin/bench)
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(dirname "$HERE")
 FLAVOR=${BENCH_FLAVOR:-mariadb} ROUNDS=${BENCH_ROUNDS:-5} SECONDS_EACH=${BENCH_SECONDS:-4} PORT=${BENCH_PORT:-24460}
 OUT=${BENCH_OUT:-$ROOT/bin/bench}
+COMMITS=(--sync-binlog=1 --innodb-flush-log-at-trx-commit=1)
+[ "${BENCH_DURABLE:-1}" = 1 ] || COMMITS=(--sync-binlog=0 --innodb-flush-log-at-trx-commit=2)
+MEMCACHED_ONLY=(--handlersocket-read off --handlersocket-write off)
 DIR=$(mktemp -d)
 PIDS=()
 
@@ -50,18 +54,30 @@ database() { # [SERVER-OPTION...]
 
 sql() { "$DIR/db/bin/sql" --socket="$SOCKET" --user=root "$@"; }
 
-# The table user of the seed article, with $1 rows.
+# Prints SQL: a query whose column n counts from 1 to $1, at most a million.
+sequence() { # TO
+  local ten="(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"
+  echo "(SELECT 1+a.d+10*b.d+100*c.d+1000*e.d+10000*f.d+100000*g.d AS n FROM $ten a, $ten b, $ten c, $ten e, $ten f, $ten g HAVING n <= $1)"
+}
+
+# Prints SQL that makes the table user of the seed article.
 user_table() { # ROWS
   say "table user: $1 rows"
-  # In steps that fit into the servers' limits of recursion and of one transaction.
   cat <<SQL
 CREATE TABLE user (id INT PRIMARY KEY AUTO_INCREMENT, uname VARCHAR(64), email VARCHAR(128), add_time DATETIME);
-CREATE TABLE digit (d INT PRIMARY KEY);
-INSERT INTO digit VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9);
-INSERT INTO user SELECT n, CONCAT('name_', n), CONCAT('user', n, '@example.com'), '2024-05-06 07:08:09' FROM
-  (SELECT 1+a.d+10*b.d+100*c.d+1000*e.d+10000*f.d+100000*g.d AS n FROM digit a, digit b, digit c, digit e, digit f, digit g) AS seq
-  WHERE n <= $1;
-DROP TABLE digit;
+INSERT INTO user SELECT n, CONCAT('name_', n), CONCAT('user', n, '@example.com'), '2024-05-06 07:08:09' FROM $(sequence "$1") AS seq;
+SQL
+}
+
+# Prints SQL that makes the table kv, empty, and writes $DIR/containers.yaml, which maps the keys of memcached clients to it.
+kv_table() {
+  cat >"$DIR/containers.yaml" <<'YAML'
+containers:
+  - {name: default, schema: bench, table: kv, key_columns: k, value_columns: [v], flags_column: flags, cas_column: cas, expiry_column: expires}
+YAML
+  cat <<'SQL'
+CREATE TABLE kv (k VARCHAR(250) CHARACTER SET latin1 COLLATE latin1_bin PRIMARY KEY, v VARBINARY(16384), flags INT UNSIGNED NOT NULL DEFAULT 0,
+  cas BIGINT UNSIGNED NOT NULL DEFAULT 0, expires INT UNSIGNED NOT NULL DEFAULT 0);
 SQL
 }
 

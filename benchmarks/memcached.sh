@@ -7,23 +7,13 @@
 KEYS=200000
 build wireload abrun
 database
-sql bench <<SQL
-CREATE TABLE digit (d INT PRIMARY KEY);
-INSERT INTO digit VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9);
-CREATE TABLE kv (k VARCHAR(250) CHARACTER SET latin1 COLLATE latin1_bin PRIMARY KEY, v VARBINARY(1024), flags INT UNSIGNED NOT NULL DEFAULT 0,
-  cas BIGINT UNSIGNED NOT NULL DEFAULT 0, expires INT UNSIGNED NOT NULL DEFAULT 0);
-INSERT INTO kv SELECT CONCAT('k', LPAD(n, 29, '0')), REPEAT('abcde', 20), 0, n, 0 FROM
-  (SELECT 1+a.d+10*b.d+100*c.d+1000*e.d+10000*f.d+100000*g.d AS n FROM digit a, digit b, digit c, digit e, digit f, digit g) AS seq
-  WHERE n <= $KEYS;
-SQL
-cat >"$DIR/containers.yaml" <<'YAML'
-containers:
-  - {name: default, schema: bench, table: kv, key_columns: k, value_columns: [v], flags_column: flags, cas_column: cas, expiry_column: expires}
-YAML
-NONE="--handlersocket-read off --handlersocket-write off"
-daemon $((PORT + 1)) --config "$DIR/containers.yaml" --tables bench.kv $NONE --memcached 127.0.0.1:$((PORT + 2))
+{
+  kv_table
+  echo "INSERT INTO kv SELECT CONCAT('k', LPAD(n, 29, '0')), REPEAT('abcde', 20), 0, n, 0 FROM $(sequence $KEYS) AS seq"
+} | sql bench
+daemon $((PORT + 1)) --config "$DIR/containers.yaml" --tables bench.kv "${MEMCACHED_ONLY[@]}" --memcached 127.0.0.1:$((PORT + 2))
 ROWS=$DAEMON
-daemon $((PORT + 3)) --hot off $NONE --memcached 127.0.0.1:$((PORT + 4)) --memcached-memory 256MiB
+daemon $((PORT + 3)) --hot off "${MEMCACHED_ONLY[@]}" --memcached 127.0.0.1:$((PORT + 4)) --memcached-memory 256MiB
 ITEMS=$DAEMON
 memcached_up $((PORT + 5)) 1
 for port in $((PORT + 4)) $((PORT + 5)); do "$DIR/wireload" -fill -keys $KEYS -depth 64 -conns 4 -addr 127.0.0.1:$port; done

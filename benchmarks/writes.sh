@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 KEYS=10000
 build wireload abrun
-database --sync-binlog=1 --innodb-flush-log-at-trx-commit=1
+database "${COMMITS[@]}"
 user_table $KEYS | sql bench
 daemon $((PORT + 1)) --tables bench.user --handlersocket-read off --handlersocket-write "unix:$DIR/hsw" --memcached off
 LOAD="$DIR/wireload -keys $KEYS -dur ${SECONDS_EACH}s -warm 1s -pid $DB_PID"
