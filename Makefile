@@ -46,7 +46,7 @@ bench-handlersocket: ## reads beside the HandlerSocket plugin and prepared SELEC
 bench-writes: ## durable writes over HandlerSocket beside SQL; the same variables
 	@benchmarks/writes.sh
 
-bench-seed-memcached: ## memcslap with 4 to 256 threads, tables and plots; SEED_RUNS=1 SEED_REQUESTS=100 for a short look
+bench-seed-memcached: ## memcslap with 4 to 256 threads, table and plots; SEED_RUNS=1 SEED_SETS=100 for a short look
 	@benchmarks/seed-memcached.sh
 
 bench-seed-handlersocket: ## 50 to 150 clients on a million users, SQL beside HandlerSocket; SEED_REQUESTS=200 for a short look

@@ -28,6 +28,7 @@ var colours = []color.Color{
 func chart(file, title, xLabel, yLabel string, xs []int, lines []line, logY bool) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
+	p.Title.Padding = vg.Points(6)
 	p.BackgroundColor = color.White
 	p.Legend.Top = true
 	p.Legend.Left = true

@@ -20,7 +20,7 @@ func main() {
 	out := flags.String("out", ".", "folder for the table and the plots")
 	sqlAddr := flags.String("sql", "", "the database: host:port or unix:/path; user b without a password, schema bench")
 	clients := flags.String("clients", "", "numbers of clients, comma-separated")
-	requests := flags.Int("requests", 0, "requests of each client")
+	requests := flags.Int("requests", 0, "requests of each client; with memcached, its sets")
 	runs := flags.Int("runs", 1, "runs of each; the median counts")
 	var do func() error
 	switch os.Args[1] {
@@ -37,9 +37,10 @@ func main() {
 		t := memcachedTest{}
 		flags.StringVar(&t.native, "native", "", "memcached")
 		flags.StringVar(&t.plain, "plain", "", "a daemon without containers")
+		flags.IntVar(&t.gets, "gets", 0, "gets of each client")
 		flags.StringVar(&t.rows, "container", "", "a daemon with bench.kv as its default container")
 		do = func() error {
-			t.sql, t.out, t.requests, t.runs, t.threads = *sqlAddr, *out, *requests, *runs, numbers(*clients)
+			t.sql, t.out, t.sets, t.runs, t.threads = *sqlAddr, *out, *requests, *runs, numbers(*clients)
 			return t.run()
 		}
 	default:

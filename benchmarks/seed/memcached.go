@@ -17,7 +17,7 @@ import (
 // thread has keys of its own and each set a value of its own; SQL takes part in that.
 type memcachedTest struct {
 	sql, native, plain, rows, out string
-	requests, runs                int
+	gets, sets, runs              int // gets and sets of each thread
 	threads                       []int
 }
 
@@ -101,7 +101,7 @@ func (t *memcachedTest) run() error {
 		say("memcslap (Debian: libmemcached-tools) is not installed: only our own load")
 	}
 	for _, op := range []string{"get", "set"} {
-		one := func(tg target, n int) (time.Duration, error) { return t.own(tg, op == "set", n) }
+		one := func(tg target, n int) (time.Duration, error) { return t.own(tg, op, n) }
 		tgs := targets
 		if op == "set" {
 			tgs = withSQL
@@ -128,7 +128,7 @@ func (t *memcachedTest) compare(report, load, op string, targets []target, one f
 					return fmt.Errorf("%s, %s, %s, %d threads: %w", load, op, targets[i].name, n, err)
 				}
 				took[i][n] = append(took[i][n], timing{total: d})
-				say("run %d of %d: %s, %s, %d threads, %s: %.2f s, %.0f a second", r+1, t.runs, load, op, n, targets[i].name, d.Seconds(), rate(n*t.requests, d))
+				say("run %d of %d: %s, %s, %d threads, %s: %.2f s, %.0f a second", r+1, t.runs, load, op, n, targets[i].name, d.Seconds(), rate(n*t.requests(op), d))
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func (t *memcachedTest) compare(report, load, op string, targets []target, one f
 		row := []string{strconv.Itoa(n)}
 		for i := range targets {
 			m := median(took[i][n]).total
-			row = append(row, seconds(m), fmt.Sprintf("%.0f", rate(n*t.requests, m)))
+			row = append(row, seconds(m), fmt.Sprintf("%.0f", rate(n*t.requests(op), m)))
 			if i > 0 {
 				var ratios []timing // of what ran next to each other
 				for r, own := range took[i][n] {
@@ -154,11 +154,11 @@ func (t *memcachedTest) compare(report, load, op string, targets []target, one f
 				}
 				row = append(row, fmt.Sprintf("%.2f", median(ratios).total.Seconds()))
 			}
-			lines[i].y = append(lines[i].y, rate(n*t.requests, m))
+			lines[i].y = append(lines[i].y, rate(n*t.requests(op), m))
 		}
 		rows = append(rows, row)
 	}
-	title := fmt.Sprintf("%s, %s: %d of each thread, binary protocol, median of %d; × is the rate beside %s", op, load, t.requests, t.runs, targets[0].name)
+	title := fmt.Sprintf("%s, %s: %d of each thread, binary protocol, median of %d; × is the rate beside %s", op, load, t.requests(op), t.runs, targets[0].name)
 	if err := table(report, title, head, rows); err != nil {
 		return err
 	}
@@ -168,14 +168,22 @@ func (t *memcachedTest) compare(report, load, op string, targets []target, one f
 
 var slapTime = regexp.MustCompile(`Time to [gs]et\s+(\d+) keys by\s+\d+ threads:\s+([0-9.]+) seconds`)
 
+// requests of each thread.
+func (t *memcachedTest) requests(op string) int {
+	if op == "get" {
+		return t.gets
+	}
+	return t.sets
+}
+
 // memcslap returns the time that memcslap says for all its threads.
 func (t *memcachedTest) memcslap(path string, tg target, op string, n int) (time.Duration, error) {
-	out, err := exec.Command(path, "--servers="+tg.addr, "--binary", "--test="+op, "--concurrency="+strconv.Itoa(n), "--execute-number="+strconv.Itoa(t.requests)).CombinedOutput()
+	out, err := exec.Command(path, "--servers="+tg.addr, "--binary", "--test="+op, "--concurrency="+strconv.Itoa(n), "--execute-number="+strconv.Itoa(t.requests(op))).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s", err, out)
 	}
 	m := slapTime.FindSubmatch(out)
-	if m == nil || string(m[1]) != strconv.Itoa(n*t.requests) {
+	if m == nil || string(m[1]) != strconv.Itoa(n*t.requests(op)) {
 		return 0, fmt.Errorf("memcslap says %q", out)
 	}
 	return time.ParseDuration(string(m[2]) + "s")
@@ -201,9 +209,10 @@ type filler struct{ kvClient }
 func (f *filler) do(n int) error { return f.put(n, "0_"+f.value) }
 
 // own runs our own load. After sets to the table each key must have there what was acknowledged last.
-func (t *memcachedTest) own(tg target, set bool, n int) (time.Duration, error) {
+func (t *memcachedTest) own(tg target, op string, n int) (time.Duration, error) {
+	set := op == "set"
 	clients := make([]*kvClient, n)
-	took, err := run(n, t.requests, func(i int) (_ client, err error) {
+	took, err := run(n, t.requests(op), func(i int) (_ client, err error) {
 		c := &kvClient{set: set, thread: i, value: strings.Repeat("x", 70), rnd: rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))}
 		clients[i] = c
 		if !tg.sql {
