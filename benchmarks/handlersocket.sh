@@ -5,6 +5,10 @@
 # MariaDB with the plugin serves both: the daemon follows it. CPU is that of the process that answers. Settings: lib.sh.
 . "$(dirname "$0")/lib.sh"
 KEYS=${BENCH_ROWS:-1000000}
+if ! command -v mariadbd >/dev/null; then
+  say "the plugin is needed: apt-get install mariadb-server, and stop its service"
+  exit 1
+fi
 build wireload abrun
 HS_DIR=$DIR/hs HS_MYSQL_PORT=$PORT HS_PORT=$((PORT + 1)) HS_PORT_WR=$((PORT + 2)) HS_SERVER_ARGS="--innodb-buffer-pool-size=512M --max-connections=400" \
   "$HERE/handlersocket-up.sh" >&2

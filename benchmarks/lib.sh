@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the benchmarks' scripts share: they source this file. A private folder, tools, a database, daemons and a memcached,
 # all of which are ended, by their process ids, when the script ends.
 #
@@ -81,15 +82,27 @@ CREATE TABLE kv (k VARCHAR(250) CHARACTER SET latin1 COLLATE latin1_bin PRIMARY 
 SQL
 }
 
+# Prints the body of what an HTTP port on this machine answers with status 200; fails on everything else.
+http() { # PORT PATH
+  (
+    exec 3<>"/dev/tcp/127.0.0.1/$1"
+    printf 'GET %s HTTP/1.0\r\n\r\n' "$2" >&3
+    read -r _ status _ <&3
+    [ "$status" = 200 ]
+    while read -r header && [ "$header" != $'\r' ]; do :; done <&3
+    cat <&3
+  ) 2>/dev/null
+}
+
 # Starts a daemon that follows the database and waits until it is ready: sets DAEMON to its process.
 daemon() { # ADMIN-PORT FLAG...
-  local admin=127.0.0.1:$1 log=$DIR/daemon.$1.log
+  local admin=$1 log=$DIR/daemon.$1.log
   shift
-  "$DIR/binlogcache" serve --source "root@unix($SOCKET)/" --admin "$admin" "$@" 2>"$log" &
+  "$DIR/binlogcache" serve --source "root@unix($SOCKET)/" --admin "127.0.0.1:$admin" "$@" 2>"$log" &
   DAEMON=$!
   PIDS+=("$DAEMON")
   for _ in $(seq 600); do
-    ! curl -sf "http://$admin/readyz" >/dev/null || return 0
+    ! http "$admin" /readyz >/dev/null || return 0
     kill -0 "$DAEMON" 2>/dev/null || break
     sleep 0.2
   done
@@ -100,7 +113,6 @@ daemon() { # ADMIN-PORT FLAG...
 
 # Starts Debian's memcached: sets MEMCACHED to its process.
 memcached_up() { # PORT THREADS
-  command -v memcached >/dev/null || { say "memcached is not installed"; exit 1; }
   local user=()
   [ "$(id -u)" != 0 ] || user=(-u nobody)
   memcached "${user[@]}" -l 127.0.0.1 -p "$1" -U 0 -t "$2" -m 256 -c 2048 &

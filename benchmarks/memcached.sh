@@ -5,6 +5,7 @@
 # of 100 bytes. CPU is that of the server that answers. Settings: lib.sh.
 . "$(dirname "$0")/lib.sh"
 KEYS=200000
+"$ROOT/scripts/install-deps.sh" bench
 build wireload abrun
 database
 {

@@ -6,6 +6,7 @@
 # SEED_THREADS, SEED_GETS, SEED_SETS (of each thread), SEED_RUNS make it shorter or longer; BENCH_DURABLE=0 is for a disk that is slow.
 # Other settings: lib.sh.
 . "$(dirname "$0")/lib.sh"
+"$ROOT/scripts/install-deps.sh" bench
 build seed
 database "${COMMITS[@]}"
 kv_table | sql bench

@@ -17,4 +17,4 @@ HandlerSocket, 50 connections | $LOAD -proto hs -op update -addr unix:$DIR/hsw -
 HandlerSocket, 400 connections | $LOAD -proto hs -op update -addr unix:$DIR/hsw -conns 400
 HandlerSocket, 50 connections, 8 pipelined | $LOAD -proto hs -op update -addr unix:$DIR/hsw -conns 50 -depth 8
 SPEC
-curl -s "http://127.0.0.1:$((PORT + 1))/metrics" | grep -E '^binlogcache_write(s_total.*(done|uncertain)|_groups|_grouped|_ack_wait_seconds_(sum|count)|_ack_timeouts)' | grep -v ' 0$'
+http $((PORT + 1)) /metrics | grep -E '^binlogcache_write(s_total.*(done|uncertain)|_groups|_grouped|_ack_wait_seconds_(sum|count)|_ack_timeouts)' | grep -v ' 0$'
