@@ -61,7 +61,7 @@ sequence() { # TO
   echo "(SELECT 1+a.d+10*b.d+100*c.d+1000*e.d+10000*f.d+100000*g.d AS n FROM $ten a, $ten b, $ten c, $ten e, $ten f, $ten g HAVING n <= $1)"
 }
 
-# Prints SQL that makes the table user of the seed article.
+# Prints SQL that makes the table user, of people.
 user_table() { # ROWS
   say "table user: $1 rows"
   cat <<SQL
