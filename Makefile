@@ -1,7 +1,7 @@
 # make demo   sees it work on a machine with nothing but Go and make;  make test   checks everything.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test test-short torture-long lint fmt demo lab lab-down bench servers clean clean-servers
+.PHONY: help build test test-short torture-long lint fmt demo lab lab-down bench bench-memcached bench-handlersocket bench-writes bench-seed-memcached bench-seed-handlersocket servers clean clean-servers
 
 GO ?= go
 ARGS ?=
@@ -9,7 +9,7 @@ PROFILE ?=
 COMPOSE = $(shell if docker compose version >/dev/null 2>&1; then echo docker compose; else echo docker-compose; fi)
 
 help: ## list what can be made
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-32s %s\n", $$1, $$2 }'
 
 build: ## the static binary bin/binlogcache
 	@scripts/install-deps.sh build
@@ -35,6 +35,22 @@ fmt: ## format all Go files
 
 bench: ## micro-benchmarks of the parts
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# The comparisons start what they need and end it. Their settings are variables, which benchmarks/lib.sh and the scripts list.
+bench-memcached: ## get and set beside memcached; BENCH_ROUNDS=1 BENCH_SECONDS=1 for a short look
+	@benchmarks/memcached.sh
+
+bench-handlersocket: ## reads beside the HandlerSocket plugin and prepared SELECTs; the same variables
+	@benchmarks/handlersocket.sh
+
+bench-writes: ## durable writes over HandlerSocket beside SQL; the same variables
+	@benchmarks/writes.sh
+
+bench-seed-memcached: ## memcslap with 4 to 256 threads, table and plots; SEED_RUNS=1 SEED_SETS=100 for a short look
+	@benchmarks/seed-memcached.sh
+
+bench-seed-handlersocket: ## 50 to 150 clients on a million users, SQL beside HandlerSocket; SEED_REQUESTS=200 for a short look
+	@benchmarks/seed-handlersocket.sh
 
 servers: ## download and prepare the test servers, so that later runs need no network
 	@scripts/server-up.sh mariadb --prepare

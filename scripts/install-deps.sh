@@ -1,9 +1,9 @@
 #!/bin/bash
-# install-deps.sh build|test
+# install-deps.sh build|test|bench
 # Installs what is needed beside Go and make on Debian and Ubuntu: for build, the certificates by which Go trusts the
 # servers of its modules; for test, also a C compiler, for the race detector, memcached, to be compared with, and some of its
-# clients, whose tests are left out where these can't be installed. Says nothing when all is there. Database servers are not
-# installed: see server-up.sh.
+# clients, whose tests are left out where these can't be installed; for bench, memcached and memcslap. Says nothing when
+# all is there. Database servers are not installed: see server-up.sh.
 set -euo pipefail
 export LC_ALL=C
 
@@ -30,13 +30,17 @@ case ${1:-} in
     compgen -G '/usr/lib/*/sasl2/libplain.so*' >/dev/null || clients+=(libsasl2-modules) # pylibmc's logins
     perl -MCache::Memcached::Fast -e 1 2>/dev/null || clients+=(libcache-memcached-fast-perl)
     ;;
-  *) echo "install-deps: usage: install-deps.sh build|test" >&2; exit 1 ;;
+  bench)
+    command -v memcached >/dev/null || missing+=(memcached)
+    command -v memcslap >/dev/null || clients+=(libmemcached-tools)
+    ;;
+  *) echo "install-deps: usage: install-deps.sh build|test|bench" >&2; exit 1 ;;
 esac
 [ ${#missing[@]} -gt 0 ] || [ ${#clients[@]} -gt 0 ] || exit 0
 
 # left_out says what is not tested, and ends: nothing else is missing.
 left_out() {
-  echo "install-deps: $1; not tested without them: ${clients[*]}" >&2
+  echo "install-deps: $1; left out without them: ${clients[*]}" >&2
   exit 0
 }
 cannot() {
