@@ -25,6 +25,7 @@ var (
 	descBytesIn      = desc("received_bytes_total", "Bytes read from clients.", "listener")
 	descBytesOut     = desc("sent_bytes_total", "Bytes written to clients.", "listener")
 	descParked       = desc("parked_requests_total", "Requests that waited for a worker, for the database or because they were long.", "listener")
+	descWaiting      = desc("waiting_bytes", "Memory of requests that are not complete and of answers that were not taken, without 64 KiB that each connection may hold.", "listener")
 	descParking      = desc("parked_requests", "Requests that wait at present.", "listener")
 	descPanics       = desc("panics_total", "Recovered panics; each closed one connection.", "listener")
 	descCommands     = desc("memcached_commands_total", "memcached commands by result; reads count once for each key.", "command", "result")
@@ -59,7 +60,7 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
+		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descWaiting, descPanics,
 		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descStale, descStalePeriods, descDefinitions,
 		descHotReads, descHotPublished, descHotDropped, descHotEvicted, descHotBytes, descHotLimit,
 		descImages, descLastImage,
@@ -88,6 +89,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		counter(descBytesIn, st.BytesIn, l.name)
 		counter(descBytesOut, st.BytesOut, l.name)
 		counter(descParked, st.Parked, l.name)
+		gauge(descWaiting, float64(st.Waiting), l.name)
 		gauge(descParking, float64(st.Parking), l.name)
 		counter(descPanics, st.Panics, l.name)
 	}
