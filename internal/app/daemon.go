@@ -206,7 +206,8 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err := s.Listen(ctx); err != nil {
 			return err
 		}
-		d.listeners = append(d.listeners, listener{l.name, s})
+		hs, _ := l.protocol.(*hsserver.Server)
+		d.listeners = append(d.listeners, listener{l.name, s, hs})
 		if l.protocol == netserver.Protocol(d.memcached) {
 			d.mcListener = s
 		}
@@ -303,6 +304,7 @@ func (d *daemon) closeState() error {
 type listener struct {
 	name   string
 	server *netserver.Server
+	hs     *hsserver.Server // nil: the port speaks another protocol
 }
 
 // part is some goroutines that are stopped together.
