@@ -17,6 +17,9 @@ func (s *session) exec(id uint32, t *tokens, out []byte) []byte {
 	}
 	r := &s.req
 	if f := r.parse(t, ix); f != "" {
+		if r.beyond != limitNone {
+			s.count.limits[r.beyond].Add(1)
+		}
 		return append(out, f...)
 	}
 	if r.kind != kindFind || len(r.modify) > 0 {
@@ -228,6 +231,7 @@ func (s *session) emitRow(row rowcodec.Row, _ uint64) bool {
 	a.rows++
 	if len(a.out)-a.start > maxAnswerBytes || a.rows > maxAnswerRows {
 		a.failure, a.ended = failTooLarge, true
+		s.count.limits[limitAnswer].Add(1)
 		return false
 	}
 	if a.rows >= a.limit {

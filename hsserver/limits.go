@@ -17,6 +17,10 @@ const (
 	// maxOpenBytes bounds the memory of all open indexes of a connection: their names, and a position for each column.
 	// 4 MiB are some ten thousand ids of ten columns.
 	maxOpenBytes = 4 << 20
+	// maxAllOpenBytes bounds the same for all connections of a port together; freeOpenBytes, some hundred ids, every
+	// connection may have.
+	maxAllOpenBytes = 256 << 20
+	freeOpenBytes   = 64 << 10
 	// maxInValues is the largest IN list. Missing values count as empty ones, so a short line can ask for that many
 	// searches.
 	maxInValues = 1 << 16
@@ -28,6 +32,22 @@ const (
 	// maxAnswerRows bounds the rows of one answer, for answers whose rows hold nothing.
 	maxAnswerRows = 1 << 24
 )
+
+// limit is a bound that requests have gone beyond, for the counters.
+type limit uint8
+
+const (
+	limitNone     limit = iota
+	limitLine           // MaxLineBytes, maxUnauthorizedLineBytes
+	limitID             // maxIndexID
+	limitOpen           // maxOpenBytes
+	limitInValues       // maxInValues
+	limitFilters        // maxFilters
+	limitAnswer         // maxAnswerBytes, maxAnswerRows
+	limitCount
+)
+
+var limitNames = [limitCount]string{"", "line", "index_id", "open_indexes", "in_values", "filters", "answer"}
 
 // The bounds of what is answered from memory at once. A find beyond them is searched again by a worker while the loop
 // serves its other connections: about a millisecond is lost then.

@@ -38,6 +38,7 @@ func (s *session) open(t *tokens, out []byte) []byte {
 	ix := &openIndex{schema: string(t.next()), table: string(t.next())}
 	index, columns, filters := t.next(), t.next(), t.next()
 	if id > maxIndexID {
+		s.count.limits[limitID].Add(1)
 		return append(out, failID...)
 	}
 	ix.bytes = len(ix.schema) + len(ix.table) + len(index) + len(columns) + len(filters)
@@ -51,7 +52,10 @@ func (s *session) open(t *tokens, out []byte) []byte {
 	if old := s.ids.get(id); old != nil {
 		before = old.bytes
 	}
-	if s.openBytes-before+ix.bytes > maxOpenBytes {
+	grown := ix.bytes - before
+	if all := &s.server.openBytes; s.openBytes+grown > maxOpenBytes ||
+		s.openBytes+grown > freeOpenBytes && all.Load()+int64(grown) > maxAllOpenBytes {
+		s.count.limits[limitOpen].Add(1)
 		return append(out, failColumn...)
 	}
 	ix.index, ix.columns, ix.filters = string(index), string(columns), string(filters)
@@ -107,10 +111,12 @@ func (s *session) opened(id uint32, ix *openIndex, def *schema.Table, out []byte
 	if f := ix.resolve(def); f != "" {
 		return append(out, f...)
 	}
+	grown := ix.bytes
 	if old := s.ids.get(id); old != nil {
-		s.openBytes -= old.bytes
+		grown -= old.bytes
 	}
-	s.openBytes += ix.bytes
+	s.openBytes += grown
+	s.server.openBytes.Add(int64(grown))
 	s.ids.set(id, ix)
 	s.run.uses(ix.t)
 	if p, ok := ix.t.(Preparer); ok && ix.pos != def.Key {

@@ -13,6 +13,7 @@ type request struct {
 	in            [][]byte
 	inColumn      uint32
 	hasIn         bool
+	beyond        limit // why parse has failed, if that was it
 	filters       []filter
 	modify        []byte // empty: it only finds
 
@@ -47,7 +48,7 @@ type filter struct {
 func (r *request) parse(t *tokens, ix *openIndex) failure {
 	r.kind, r.op = operator(t.next())
 	n := t.number()
-	r.set, r.missing = r.set[:0], false
+	r.set, r.missing, r.beyond = r.set[:0], false, limitNone
 	if r.kind == kindInsert {
 		if n > maxInsertValues {
 			return failManyValues
@@ -128,6 +129,9 @@ func (r *request) parseOptions(t *tokens, ix *openIndex) failure {
 		r.inColumn = t.number()
 		count := t.number()
 		if count == 0 || count > maxInValues {
+			if count > 0 {
+				r.beyond = limitInValues
+			}
 			return failInValues
 		}
 		for range count {
@@ -140,6 +144,9 @@ func (r *request) parseOptions(t *tokens, ix *openIndex) failure {
 		field := t.number()
 		f.value = t.value()
 		if len(tok) > 1 || len(r.filters) == maxFilters {
+			if len(tok) == 1 {
+				r.beyond = limitFilters
+			}
 			return failFilterType
 		}
 		if int64(field) >= int64(len(ix.filterAt)) {

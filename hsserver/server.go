@@ -28,6 +28,8 @@ type Server struct {
 	counters [counterStripes]counters
 	warned   atomic.Int64 // when the last warning was written, in nanoseconds since 1970
 	unwarned atomic.Int64 // warnings left out since then
+
+	openBytes atomic.Int64 // of all sessions, of maxAllOpenBytes
 }
 
 var _ netserver.Protocol = (*Server)(nil)
@@ -66,6 +68,9 @@ type Stats struct {
 	Unauthorized uint64
 	// Failures is the number of all answers with a code other than 0.
 	Failures uint64
+	// Limits counts the requests that went beyond a bound, by its name: line, index_id, open_indexes, in_values, filters,
+	// answer.
+	Limits map[string]uint64
 }
 
 // counterStripes spreads the counters, so that loops rarely write to one cache line.
@@ -73,12 +78,13 @@ const counterStripes = 16
 
 type counters struct {
 	opens, finds, writes, auths, rows, parked, refused, unauthorized, failures atomic.Uint64
+	limits                                                                     [limitCount]atomic.Uint64
 	_                                                                          [64]byte
 }
 
 // Stats adds the counters up.
 func (s *Server) Stats() Stats {
-	var t Stats
+	t := Stats{Limits: make(map[string]uint64, limitCount)}
 	for i := range s.counters {
 		c := &s.counters[i]
 		t.Opens += c.opens.Load()
@@ -90,6 +96,9 @@ func (s *Server) Stats() Stats {
 		t.Refused += c.refused.Load()
 		t.Unauthorized += c.unauthorized.Load()
 		t.Failures += c.failures.Load()
+		for l := limitNone + 1; l < limitCount; l++ {
+			t.Limits[limitNames[l]] += c.limits[l].Load()
+		}
 	}
 	return t
 }

@@ -58,6 +58,7 @@ func (s *session) Serve(in []byte) (int, error) {
 		}
 		if n < 0 || n > s.lineBytes {
 			s.count.failures.Add(1)
+			s.count.limits[limitLine].Add(1)
 			s.conn.SetOut(append(out, failLine...))
 			return len(in), errLineTooLong
 		}
@@ -98,7 +99,7 @@ func (s *session) shrink() {
 }
 
 // Close ends the session.
-func (s *session) Close() {}
+func (s *session) Close() { s.server.openBytes.Add(-int64(s.openBytes)) }
 
 // park lets a worker answer the request, after the batch that was begun before it. It is called at most once for a
 // request.

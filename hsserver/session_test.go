@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 
@@ -134,6 +135,41 @@ func TestBounds(t *testing.T) {
 	d.expect("0\t=\t1\t1\t1000\t0\t@\t0\t70"+strings.Repeat("\t1", 70), "2\t1\ttoolarge")
 	if got := d.ask("0\t=\t1\t1\t1000\t0\t@\t0\t10" + strings.Repeat("\t1", 10)); len(got) != 10*(2<<20+1)+4 {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// TestLimitsAreCounted: each bound has its counter, and open indexes are bounded for all connections together. Some are
+// free for each connection; what a connection had is given back at its end.
+func TestLimitsAreCounted(t *testing.T) {
+	s := New(Config{Reader: users(t)})
+	c := newTalk(t, s)
+	c.expect("P\t0\tapp\tuser\tPRIMARY\tid\tage", "0\t1")
+	c.expect("P\t4294967295\tapp\tuser\tPRIMARY\tid", "2\t1\tstmtnum")
+	c.expect("0\t=\t1\t1\t1\t0\t@\t0\t4294967295", "2\t1\tinvalueslen")
+	c.expect("0\t=\t1\t1\t1\t0\t@\t0\t0", "2\t1\tinvalueslen")
+	c.expect("0\t=\t1\t1\t9\t0"+strings.Repeat("\tF\t<\t0\t100", maxFilters+1), "2\t1\tfiltertype")
+	c.expect("0\t=\t1\t1\t9\t0\tFF", "2\t1\tfiltertype")
+
+	s.openBytes.Add(maxAllOpenBytes) // as if others had them
+	opened := 0
+	for id := range 1000 {
+		if c.ask(fmt.Sprintf("P\t%d\tapp\tuser\tPRIMARY\tid", id)) == "0\t1\n" {
+			opened++
+		}
+	}
+	if opened < 100 || opened > 300 {
+		t.Errorf("%d indexes were opened of those that are free", opened)
+	}
+	s.openBytes.Add(-maxAllOpenBytes)
+	c.expect("P\t999\tapp\tuser\tPRIMARY\tid", "0\t1")
+	c.send(strings.Repeat("x", MaxLineBytes+1))
+	c.sess.Close()
+	if n := s.openBytes.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+	want := map[string]uint64{"line": 1, "index_id": 1, "open_indexes": uint64(1000 - opened), "in_values": 1, "filters": 1, "answer": 0}
+	if got := s.Stats().Limits; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

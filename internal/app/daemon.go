@@ -41,6 +41,9 @@ const (
 	// writeWorkers is the number of writes that can wait for a commit together on one port, which makes large groups of
 	// them. They only wait.
 	writeWorkers = 1024
+	// minWaiting is the least that the connections of one port may hold of half requests and of answers that nobody takes,
+	// together; with a large --memory it is a quarter of that. Two of the largest answers fit into it.
+	minWaiting = 256 << 20
 )
 
 // serve is the main job: it runs until ctx ends.
@@ -196,14 +199,15 @@ func (d *daemon) listen(ctx context.Context) error {
 		if l.address.Off() {
 			continue
 		}
-		s, err := netserver.New(netserver.Config{Name: l.name, Listen: l.address.String(), Option: "--" + l.name, Protocol: l.protocol, MaxInput: l.maxInput, Workers: l.workers, Refusal: []byte(l.refusal), Logger: d.logger})
+		s, err := netserver.New(netserver.Config{Name: l.name, Listen: l.address.String(), Option: "--" + l.name, Protocol: l.protocol, MaxInput: l.maxInput, Workers: l.workers, MaxWaiting: max(int64(d.cfg.Memory)/4, minWaiting), Refusal: []byte(l.refusal), Logger: d.logger})
 		if err != nil {
 			return err
 		}
 		if err := s.Listen(ctx); err != nil {
 			return err
 		}
-		d.listeners = append(d.listeners, listener{l.name, s})
+		hs, _ := l.protocol.(*hsserver.Server)
+		d.listeners = append(d.listeners, listener{l.name, s, hs})
 		if l.protocol == netserver.Protocol(d.memcached) {
 			d.mcListener = s
 		}
@@ -300,6 +304,7 @@ func (d *daemon) closeState() error {
 type listener struct {
 	name   string
 	server *netserver.Server
+	hs     *hsserver.Server // nil: the port speaks another protocol
 }
 
 // part is some goroutines that are stopped together.

@@ -25,8 +25,13 @@ var (
 	descBytesIn      = desc("received_bytes_total", "Bytes read from clients.", "listener")
 	descBytesOut     = desc("sent_bytes_total", "Bytes written to clients.", "listener")
 	descParked       = desc("parked_requests_total", "Requests that waited for a worker, for the database or because they were long.", "listener")
+	descWaiting      = desc("waiting_bytes", "Memory of requests that are not complete and of answers that were not taken, without 64 KiB that each connection may hold.", "listener")
 	descParking      = desc("parked_requests", "Requests that wait at present.", "listener")
 	descPanics       = desc("panics_total", "Recovered panics; each closed one connection.", "listener")
+	descHSRequests   = desc("handlersocket_requests_total", "HandlerSocket requests by kind, failed ones included.", "listener", "kind")
+	descHSFailures   = desc("handlersocket_failures_total", "HandlerSocket answers that are errors.", "listener")
+	descHSDenied     = desc("handlersocket_unauthorized_total", "HandlerSocket requests without the right to make them, and wrong secrets.", "listener")
+	descHSLimits     = desc("handlersocket_limits_total", "HandlerSocket requests that went beyond a bound; see docs/PROTOCOLS.md.", "listener", "limit")
 	descCommands     = desc("memcached_commands_total", "memcached commands by result; reads count once for each key.", "command", "result")
 	descItems        = desc("items", "memcached items that are in no table.")
 	descItemBytes    = desc("items_bytes", "What these items take alone.")
@@ -59,8 +64,8 @@ var (
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descPanics,
-		descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descStale, descStalePeriods, descDefinitions,
+		descConns, descAccepted, descAcceptErrors, descClosed, descBytesIn, descBytesOut, descParked, descParking, descWaiting, descPanics,
+		descHSRequests, descHSFailures, descHSDenied, descHSLimits, descCommands, descErrors, descReconnects, descFollowed, descFailovers, descChanges, descLoads, descTransitions, descBehind, descStale, descStalePeriods, descDefinitions,
 		descHotReads, descHotPublished, descHotDropped, descHotEvicted, descHotBytes, descHotLimit,
 		descImages, descLastImage,
 		descItems, descItemBytes, descItemsUsed, descItemsLimit, descItemsStored, descItemsEvicted, descItemsExpired,
@@ -88,8 +93,21 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		counter(descBytesIn, st.BytesIn, l.name)
 		counter(descBytesOut, st.BytesOut, l.name)
 		counter(descParked, st.Parked, l.name)
+		gauge(descWaiting, float64(st.Waiting), l.name)
 		gauge(descParking, float64(st.Parking), l.name)
 		counter(descPanics, st.Panics, l.name)
+		if l.hs == nil {
+			continue
+		}
+		hs := l.hs.Stats()
+		for kind, n := range map[string]uint64{"open": hs.Opens, "find": hs.Finds, "write": hs.Writes, "auth": hs.Auths} {
+			counter(descHSRequests, n, l.name, kind)
+		}
+		counter(descHSFailures, hs.Failures, l.name)
+		counter(descHSDenied, hs.Unauthorized, l.name)
+		for limit, n := range hs.Limits {
+			counter(descHSLimits, n, l.name, limit)
+		}
 	}
 	for _, n := range c.d.memcached.Counts() {
 		counter(descCommands, n.N, n.Command, n.Result)

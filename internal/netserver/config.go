@@ -58,6 +58,10 @@ type Config struct {
 	// that client. 0 is 4 MiB. Clients that write a whole pipeline before they read anything need it to be large, memory
 	// needs it to be small.
 	MaxOutput int
+	// MaxWaiting bounds the memory of all connections' incomplete requests and answers that were not taken, together.
+	// Beyond it those are closed that hold most (of a loop; the goroutine engine closes the one that grows). Each may hold
+	// 64 KiB freely, and one alone what its own limits allow. 0 is 256 MiB.
+	MaxWaiting int64
 	// IdleTimeout closes a connection on which nothing has arrived for that long. 0 never does.
 	IdleTimeout time.Duration
 	// WriteTimeout closes a connection that has taken nothing of a waiting answer for that long. 0 is 30 s.
@@ -119,6 +123,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxConns, 10_000)
 	setDefault(&c.MaxInput, 1<<20)
 	setDefault(&c.MaxOutput, 4<<20)
+	setDefault(&c.MaxWaiting, 256<<20)
 	setDefault(&c.WriteTimeout, 30*time.Second)
 	if c.SocketMode == 0 {
 		c.SocketMode = defaultSocketMode

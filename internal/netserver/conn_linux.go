@@ -18,6 +18,8 @@ type epollConn struct {
 	blocked bool   // the kernel takes no more output for now
 	choked  bool   // too much output is pending to serve anything more
 
+	waiting int // what Server.waits has noted
+
 	lastInput   int64
 	lastOutput  int64 // when the kernel last took output, or began to refuse it
 	lingerUntil int64 // > 0: everything was sent, and the client's end is waited for
@@ -308,7 +310,30 @@ func (l *loop) settle(c *epollConn) {
 	for l.decide(c) {
 	}
 	if !c.gone {
+		var over bool
+		if c.waiting, over = c.srv.waits(c.waiting, cap(c.in)+cap(c.pending)); over {
+			l.relieve()
+		}
+	}
+	if !c.gone {
 		l.updateInterest(c)
+	}
+}
+
+// relieve closes connections that hold most, until all together hold what they may. The last one is left alone.
+func (l *loop) relieve() {
+	s := l.eng.srv
+	for s.counters.waiting.Load() > s.cfg.MaxWaiting {
+		var most *epollConn
+		for _, c := range l.conns {
+			if c != nil && (most == nil || c.waiting > most.waiting) {
+				most = c
+			}
+		}
+		if most == nil || most.waiting == 0 || int64(most.waiting) == s.counters.waiting.Load() {
+			return
+		}
+		l.destroy(most, CauseMemory)
 	}
 }
 
@@ -357,6 +382,7 @@ func (l *loop) destroy(c *epollConn, cause Cause) {
 	sockClose(c.fd)
 	c.release()
 	c.keep(nil, false)
+	c.waiting, _ = c.srv.waits(c.waiting, 0)
 	c.srv.counters.closed[cause].Add(1)
 	c.srv.counters.open.Add(-1)
 	l.load.Add(-1)

@@ -150,9 +150,10 @@ type streamConn struct {
 	eng *streamEngine
 	nc  net.Conn
 
-	in    []byte // input that was read but not taken yet
-	short int    // reads in a row that left most of it unused
-	buf   []byte // the memory of out between two calls
+	in      []byte // input that was read but not taken yet
+	waiting int    // what Server.waits has noted
+	short   int    // reads in a row that left most of it unused
+	buf     []byte // the memory of out between two calls
 
 	mu       sync.Mutex // guards the read deadline together with draining
 	draining bool
@@ -206,6 +207,7 @@ func (c *streamConn) run() Cause {
 	defer func() {
 		c.srv.pool.put(c.in)
 		c.srv.pool.put(c.buf)
+		c.waiting, _ = c.srv.waits(c.waiting, 0)
 	}()
 	for {
 		n, err := c.read()
@@ -238,6 +240,15 @@ func (c *streamConn) endWith(cause Cause) Cause {
 	return cause
 }
 
+// errWaiting ends a connection for CauseMemory.
+var errWaiting = errors.New("all connections hold too much")
+
+// holds notes what the connection's buffers hold, beside output of that capacity, and reports that this is too much.
+func (c *streamConn) holds(output int) (over bool) {
+	c.waiting, over = c.srv.waits(c.waiting, cap(c.in)+output)
+	return over
+}
+
 func (c *streamConn) readEnded(err error) Cause {
 	c.mu.Lock()
 	draining, wasCut := c.draining, c.wasCut
@@ -245,6 +256,8 @@ func (c *streamConn) readEnded(err error) Cause {
 	switch {
 	case wasCut:
 		return CauseShutdown
+	case errors.Is(err, errWaiting):
+		return CauseMemory
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return CauseClient
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -263,6 +276,9 @@ func (c *streamConn) read() (int, error) {
 		b := append(c.srv.pool.get(max(2*len(c.in), minInputBuffer)), c.in...)
 		c.srv.pool.put(c.in)
 		c.in = b
+	}
+	if c.holds(0) {
+		return 0, errWaiting
 	}
 	if err := c.setReadDeadline(); err != nil {
 		return 0, err
@@ -401,6 +417,9 @@ func (c *streamConn) flush() (cause Cause, ended bool) {
 	} else {
 		c.buf = nil
 		defer c.srv.pool.put(out)
+	}
+	if c.holds(cap(out)) {
+		return CauseMemory, true
 	}
 	for len(out) > 0 {
 		// A write may take long for a large answer; the time-out is for a client that takes nothing at all.

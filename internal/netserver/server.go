@@ -193,7 +193,7 @@ func (s *Server) Stats() Stats {
 	c := &s.counters
 	st := Stats{
 		Open: c.open.Load(), MaxConns: int64(s.cfg.MaxConns), Loops: s.cfg.Loops, Accepted: c.accepted.Load(), AcceptErrors: c.acceptErrors.Load(),
-		Closed: make(map[string]uint64, causeCount), Parked: c.parked.Load(), Parking: c.parking.Load(), Panics: c.panics.Load(),
+		Closed: make(map[string]uint64, causeCount), Parked: c.parked.Load(), Parking: c.parking.Load(), Waiting: c.waiting.Load(), Panics: c.panics.Load(),
 	}
 	for i := range causeCount {
 		st.Closed[i.String()] = c.closed[i].Load()

@@ -199,6 +199,43 @@ func TestOneLargeAnswerAndRequest(t *testing.T) {
 	})
 }
 
+// TestWaitingLimit: half requests and answers that nobody takes are bounded for all connections together. Those that hold
+// most are closed; small clients are served, and one large request is, too.
+func TestWaitingLimit(t *testing.T) {
+	engines(t, func(t *testing.T, e Engine) {
+		const limit = 2 << 20
+		s := start(t, Config{Engine: e, MaxInput: 1 << 20, MaxOutput: 1 << 20, MaxWaiting: limit})
+		text := strings.Repeat("0123456789", 60_000)
+		for range 3 {
+			lone := s.dial()
+			go lone.stream("e " + text + "\nb 8000000\n")
+			lone.expect(text, strings.Repeat("x", 8_000_000))
+			_ = lone.Close()
+		}
+		waitFor(t, "buffers to be given back", func() bool { return s.Stats().Waiting == 0 })
+		if n := s.Stats().Closed["memory"]; n > 0 {
+			t.Errorf("%d closed", n)
+		}
+
+		small := s.dial()
+		small.send("e hello\n")
+		small.expect("hello")
+		for range 8 {
+			c := s.dial()
+			go io.WriteString(c, "e "+text) //nolint:errcheck // some are closed meanwhile
+		}
+		waitFor(t, "connections to be closed", func() bool { return s.Stats().Closed["memory"] >= 3 })
+		for range 8 {
+			c := s.dial()
+			go io.WriteString(c, "b 9000000\n") //nolint:errcheck // some are closed meanwhile
+		}
+		waitFor(t, "more to be closed", func() bool { return s.Stats().Closed["memory"] >= 10 })
+		waitFor(t, "the limit to be kept", func() bool { n := s.Stats().Waiting; return n > 0 && n <= limit })
+		small.send("e still here\n")
+		small.expect("still here")
+	})
+}
+
 func TestInputLimit(t *testing.T) {
 	engines(t, func(t *testing.T, e Engine) {
 		s := start(t, Config{Engine: e, MaxInput: 1000})

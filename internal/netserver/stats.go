@@ -16,12 +16,13 @@ const (
 	CauseIdle                   // nothing arrived for too long
 	CauseConnLimit              // there were too many connections
 	CausePanic                  // the session panicked
+	CauseMemory                 // all connections together held too much, this one most
 	CauseShutdown               // the server ended
 	causeCount
 )
 
 var causeNames = [causeCount]string{
-	"client", "session", "protocol", "network", "input_limit", "slow_client", "idle", "connection_limit", "panic", "shutdown",
+	"client", "session", "protocol", "network", "input_limit", "slow_client", "idle", "connection_limit", "panic", "memory", "shutdown",
 }
 
 func (c Cause) String() string { return causeNames[c] }
@@ -43,12 +44,15 @@ type Stats struct {
 	// Parked counts parked requests; Parking is the number of those that wait or run at present.
 	Parked  uint64
 	Parking int64
+	// Waiting is the memory of requests that are not complete and of answers that were not taken, without what each
+	// connection may hold freely; see Config.MaxWaiting.
+	Waiting int64
 	// Panics counts recovered panics of sessions and jobs.
 	Panics uint64
 }
 
 type counters struct {
-	open, parking                 atomic.Int64
+	open, parking, waiting        atomic.Int64
 	accepted, acceptErrors        atomic.Uint64
 	closed                        [causeCount]atomic.Uint64
 	parked, panics                atomic.Uint64
