@@ -49,8 +49,8 @@ var adoptCommand = &command{
 		"steps around it.\n" +
 		"With --check it reads keys of each container from the plugin's port and from a running serve, and prints where the\n" +
 		"answers differ.\n" +
-		"Exit codes: 0 all is well; 1 something could not be done, a container that the plugin may have served is left out, or answers\n" +
-		"differ; 2 the command line is not understood. BINLOGCACHE_SOURCE stands for --source, too.",
+		"Exit codes: 0 all is well; 1 something could not be done, a container that the plugin may have served is left out, or\n" +
+		"answers differ; 2 the command line is not understood. BINLOGCACHE_SOURCE stands for --source, too.",
 	example: "binlogcache adopt --source 'dba:secret@tcp(127.0.0.1:3306)/'",
 }
 
