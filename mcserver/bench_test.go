@@ -24,6 +24,7 @@ func (c *benchConn) ID() uint64         { return 1 }
 func (c *benchConn) Await(func(context.Context, func(bool, func(context.Context, []byte) []byte))) {
 	panic("parked")
 }
+
 func (c *benchConn) Park(func(context.Context, []byte) []byte) {
 	panic("parked")
 }

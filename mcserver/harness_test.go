@@ -173,6 +173,7 @@ func (c *testConn) ID() uint64          { return 7 }
 func (c *testConn) Await(func(context.Context, func(bool, func(context.Context, []byte) []byte))) {
 	panic("not for memcached")
 }
+
 func (c *testConn) Park(job func(context.Context, []byte) []byte) {
 	if c.job != nil {
 		panic("parked twice")

@@ -22,7 +22,7 @@ const (
 	overlap = 32
 	// groupLockWait is how long a group waits for a lock that somebody else holds, which is as long as all in it wait.
 	groupLockWait = time.Second
-	// contendedTime is how long changes of a row whose lock was waited for go past the lanes.
+	// contendedTime is how long changes of a row whose lock was waited for go past the lane.
 	contendedTime = 5 * time.Second
 	// unmergedTime is how long changes of a table are sent as they are after a merged statement was in vain.
 	unmergedTime = 250 * time.Millisecond
@@ -41,7 +41,7 @@ type unit struct {
 	taken atomic.Bool // by who carries it out, or by who gave it up
 	left  atomic.Int64
 	ended func()    // called once, when all have their answers
-	since time.Time // when the unit was put into a lane; zero where its caller looks after the time
+	since time.Time // when the unit was put into the lane; zero where its caller looks after the time
 	last  placed    // of its changes in the steps that a batch is arranging
 }
 
@@ -178,8 +178,8 @@ func (l *lane) run(items []*item) {
 	})
 }
 
-// take gives the next group, nil when nothing waits; and units that have waited too long, as
-// those do that came right behind a group that has used up its time. They are not begun. Guarded by mu.
+// take gives the next group, nil when nothing waits; and units that have waited too long, as those do that came right behind
+// a group that has used up its time. They are not begun. Guarded by mu.
 func (l *lane) take() (group []*item, late []*unit) {
 	size, n := 0, 0
 	for _, u := range l.queue {

@@ -143,7 +143,7 @@ func alike(a, b *item) bool {
 		}
 		atA, atB = f.cases[i].to, g.cases[i].to
 	}
-	return true
+	return bytes.Equal(a.sql[atA:f.where], b.sql[atB:g.where])
 }
 
 // step is one statement of a group's text, or the check of the one before it.
@@ -299,6 +299,7 @@ func (s *step) appendCases(dst []byte) []byte {
 		}
 		dst = append(dst, " END"...)
 	}
+	dst = append(dst, first.sql[at:first.form.where]...)
 	dst = append(dst, " WHERE "...)
 	dst = append(dst, key...)
 	sep := " IN ("

@@ -72,7 +72,7 @@ type ChangeCount struct {
 // Stats are counts since the start.
 type Stats struct {
 	Changes []ChangeCount
-	// Groups is the number of commits of lanes, Grouped that of the changes in them, Merged that of those that were carried
+	// Groups is the number of commits of the lane, Grouped that of the changes in them, Merged that of those that were carried
 	// out with others in one statement; Transactions are the commits of changes with more than one statement; Alone is the
 	// number of changes that were taken out of their group.
 	Groups, Grouped, Merged, Transactions, Alone uint64
