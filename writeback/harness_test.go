@@ -94,6 +94,12 @@ func upsert(def *schema.Table, values ...string) *schema.Change {
 	return &schema.Change{Kind: schema.ChangeUpsert, Def: def, Key: [][]byte{[]byte(values[0])}, Set: set(values...)}
 }
 
+// rekeyed makes an upsert set the key's spelling.
+func rekeyed(c *schema.Change) *schema.Change {
+	c.Rekey = true
+	return c
+}
+
 // change makes a change of the row with that primary key, to column 1.
 func change(kind schema.ChangeKind, def *schema.Table, key, value string) *schema.Change {
 	return &schema.Change{Kind: kind, Def: def, Key: [][]byte{[]byte(key)}, Set: []schema.Assignment{{Column: 1, Value: []byte(value)}}}

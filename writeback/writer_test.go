@@ -78,6 +78,8 @@ func TestChange(t *testing.T) {
 			{upsert(one, "K", "x'\\", "NULL"), 1, 0, "", oneRow, "k|x'\\|dflt"},
 			{upsert(one, "K", "too long for it", "3"), 0, 0, "1406", oneRow, "k|x'\\|dflt"},
 			{upsert(one, "K", "y", "1", "kept"), 1, 0, "", oneRow, "k|y|1|kept"},
+			{rekeyed(upsert(one, "K", "y")), 1, 0, "", "SELECT CONCAT(HEX(k), v) FROM " + f.schema + ".one", "4By"},
+			{rekeyed(upsert(one, "k", "y")), 1, 0, "", "SELECT CONCAT(HEX(k), v) FROM " + f.schema + ".one", "6By"},
 			{upsert(one, "k", "z"), 1, 0, "", oneRow, "k|z|1|kept"},
 			{upsert(plain, "1", "5"), 1, 0, "", "SELECT n FROM " + f.schema + ".plain", "5"},
 			{upsert(plain, "1", "6"), 1, 0, "", "SELECT n FROM " + f.schema + ".plain", "6"},
