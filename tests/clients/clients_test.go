@@ -13,6 +13,7 @@ import (
 
 	"github.com/binlogcache/binlogcache/cache"
 	"github.com/binlogcache/binlogcache/internal/netserver"
+	"github.com/binlogcache/binlogcache/internal/testnode"
 	"github.com/binlogcache/binlogcache/mcserver"
 )
 
@@ -88,6 +89,24 @@ func (p *program) run(t *testing.T, addr string, env ...string) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), p.want) || strings.Contains(string(out), "[FAIL]") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestNodeClients is TestClients for libraries of the npm registry.
+func TestNodeClients(t *testing.T) {
+	for script, library := range map[string]string{"node/memjs_smoke.js": "memjs@1.3.2", "node/node_memcached_smoke.js": "memcached@2.2.2"} {
+		t.Run(library, func(t *testing.T) {
+			t.Parallel()
+			cmd := testnode.Command(t, script, library)
+			host, port, err := net.SplitHostPort(serve(t, "127.0.0.1:0", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Env = append(cmd.Env, "MC_HOST="+host, "MC_PORT="+port)
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "OK") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 
