@@ -125,7 +125,12 @@ func install(t testing.TB, g *Generation, low, high uint64, rows ...testRow) {
 	for _, r := range rows {
 		list = append(list, r.row())
 	}
-	if err := g.Install(list, low, high); err != nil {
+	// Half of them with keys that are made before.
+	half := len(list) / 2
+	if err := g.Install(list[:half], low, high); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.InstallKeyed(g.Key(list[half:]), low, high); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -201,6 +206,14 @@ func TestBadChanges(t *testing.T) {
 	g := mustLoad(t, table, testDef(false))
 	if err := g.Install([]rowcodec.Row{makeRow([]byte("x"), nil, nil, nil)}, 1, 1); err == nil || table.State() != StateSuspended {
 		t.Errorf("install of a bad row: %v, state %v", err, table.State())
+	}
+	g = mustLoad(t, table, testDef(false))
+	keyed := g.Key([]rowcodec.Row{testRow{id: 1, name: "a"}.row(), makeRow([]byte("x"), nil, nil, nil)})
+	if err := g.InstallKeyed(keyed, 1, 1); err == nil || table.State() != StateSuspended || table.Len() != 0 {
+		t.Errorf("install of a bad row with its key: %v, state %v", err, table.State())
+	}
+	if err := g.InstallKeyed(g.Key([]rowcodec.Row{testRow{id: 1}.row()}), 1, 1); !errors.Is(err, ErrStale) {
+		t.Errorf("rows that got their keys on a stale generation: %v", err)
 	}
 	g = mustLoad(t, table, testDef(false))
 	if err := g.Live(); err != nil {
