@@ -8,8 +8,8 @@ import (
 	"github.com/binlogcache/binlogcache/schema"
 )
 
-// configSchema is where the plugin keeps its configuration.
-const configSchema = "innodb_memcache"
+// ConfigSchema is where the plugin keeps its configuration.
+const ConfigSchema = "innodb_memcache"
 
 // valueColumnSeparators part the names in value_columns, in any mix.
 const valueColumnSeparators = " ;,|\n"
@@ -20,13 +20,13 @@ const valueColumnSeparators = " ;,|\n"
 func LoadContainers(ctx context.Context, q schema.Querier) (ContainerSet, error) {
 	set := ContainerSet{Options: Options{}.withDefaults()}
 	found := make(map[string]bool)
-	err := q.Query(ctx, "SELECT CONVERT(TABLE_NAME USING utf8mb4) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+configSchema+"'",
+	err := q.Query(ctx, "SELECT CONVERT(TABLE_NAME USING utf8mb4) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+ConfigSchema+"'",
 		func(v [][]byte) error {
 			found[string(v[0])] = true
 			return nil
 		})
 	if err != nil {
-		return set, fmt.Errorf("look for schema %s: %w", configSchema, err)
+		return set, fmt.Errorf("look for schema %s: %w", ConfigSchema, err)
 	}
 	if !found["containers"] {
 		return set, nil
@@ -53,7 +53,7 @@ func LoadContainers(ctx context.Context, q schema.Querier) (ContainerSet, error)
 			}
 		}
 		if rows == 0 {
-			reason := fmt.Sprintf("no container is used: table %s.%s is missing or empty", configSchema, table)
+			reason := fmt.Sprintf("no container is used: table %s.%s is missing or empty", ConfigSchema, table)
 			set.Problems = append(set.Problems, Problem{Reason: reason})
 			for _, c := range containers {
 				set.barred = append(set.barred, barredContainer{Container: c, reason: reason})
@@ -79,7 +79,7 @@ func (cs *ContainerSet) loadContainerRows(ctx context.Context, q schema.Querier)
 	for _, c := range containerColumns[1:] {
 		sql.WriteString(", CONVERT(" + c + " USING utf8mb4)")
 	}
-	sql.WriteString(" FROM " + configSchema + ".containers ORDER BY name")
+	sql.WriteString(" FROM " + ConfigSchema + ".containers ORDER BY name")
 	var containers []Container
 	err := q.Query(ctx, sql.String(), func(v [][]byte) error {
 		c, reason := containerFromRow(v)
@@ -92,7 +92,7 @@ func (cs *ContainerSet) loadContainerRows(ctx context.Context, q schema.Querier)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read %s.containers: %w", configSchema, err)
+		return nil, fmt.Errorf("read %s.containers: %w", ConfigSchema, err)
 	}
 	return containers, nil
 }
@@ -118,7 +118,7 @@ func containerFromRow(v [][]byte) (c Container, reason string) {
 
 // loadPolicies reads the first row in the order of the primary key, as the plugin does.
 func (cs *ContainerSet) loadPolicies(ctx context.Context, q schema.Querier) (rows int, err error) {
-	err = q.Query(ctx, "SELECT get_policy, set_policy, delete_policy, flush_policy FROM "+configSchema+
+	err = q.Query(ctx, "SELECT get_policy, set_policy, delete_policy, flush_policy FROM "+ConfigSchema+
 		".cache_policies ORDER BY policy_name LIMIT 1",
 		func(v [][]byte) error {
 			rows++
@@ -129,13 +129,13 @@ func (cs *ContainerSet) loadPolicies(ctx context.Context, q schema.Querier) (row
 			return nil
 		})
 	if err != nil {
-		return 0, fmt.Errorf("read %s.cache_policies: %w", configSchema, err)
+		return 0, fmt.Errorf("read %s.cache_policies: %w", ConfigSchema, err)
 	}
 	return rows, nil
 }
 
 func (cs *ContainerSet) loadOptions(ctx context.Context, q schema.Querier) (rows int, err error) {
-	err = q.Query(ctx, "SELECT name, value FROM "+configSchema+".config_options ORDER BY name",
+	err = q.Query(ctx, "SELECT name, value FROM "+ConfigSchema+".config_options ORDER BY name",
 		func(v [][]byte) error {
 			rows++
 			value := v[1]
@@ -151,7 +151,7 @@ func (cs *ContainerSet) loadOptions(ctx context.Context, q schema.Querier) (rows
 			return nil
 		})
 	if err != nil {
-		return 0, fmt.Errorf("read %s.config_options: %w", configSchema, err)
+		return 0, fmt.Errorf("read %s.config_options: %w", ConfigSchema, err)
 	}
 	cs.Options = cs.Options.withDefaults()
 	return rows, nil
