@@ -53,6 +53,10 @@ type Config struct {
 	// Proved, where it is not nil, is called with each proof: everything that the source had at that time is applied. It is
 	// called from one goroutine at a time, in order, and is to be quick.
 	Proved func(at steady.Time)
+	// Watched, where it is not nil, is called after each transaction that has changed rows of a table of the schema WatchSchema,
+	// followed or not, and when a transaction that did is prepared. Whether a SELECT sees the change at that time is not said.
+	WatchSchema string
+	Watched     func()
 	// Heartbeat is how often the source says that it has nothing to say; after eight of them missing the connection
 	// counts as lost. 0 means one second.
 	Heartbeat time.Duration

@@ -185,7 +185,11 @@ func (r *logReader) handle(ev *replication.BinlogEvent) (err error) {
 			err = fmt.Errorf("%w: %v\n%s", errFault, p, debug.Stack())
 		}
 	}()
-	return r.handler.HandleEvent(ev)
+	err = r.handler.HandleEvent(ev)
+	if cap(r.buf) > keptEvent {
+		r.buf = nil
+	}
+	return err
 }
 
 // errSeen ends a stream of which one event is enough.

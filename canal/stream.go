@@ -278,6 +278,7 @@ func (s *stream) tableMap(tm *replication.TableMapEvent) {
 		return
 	}
 	s.tx.group = true
+	s.tx.watched = s.tx.watched || s.f.cfg.Watched != nil && string(tm.Schema) == s.f.cfg.WatchSchema
 	b := s.tx.bind(tm.TableID)
 	t := s.find(tm.Schema, tm.Table)
 	if t == nil {
@@ -458,7 +459,11 @@ func (s *stream) end() {
 	list := s.wantList(x) // before the position tells that this transaction is applied
 	s.f.pos.commit(x.id, s.here(), x.committed)
 	s.f.counts.transactions.Add(1)
+	watched := x.watched
 	s.close()
+	if watched {
+		s.f.cfg.Watched()
+	}
 	s.f.requestLoad(reload...)
 	if list {
 		s.f.beginList()

@@ -46,6 +46,8 @@ type transaction struct {
 	// changed are the tables whose definitions may have changed; all of a schema where there is no table, all where there is
 	// no schema.
 	changed []schema.Name
+	// watched is set by rows of Config.WatchSchema.
+	watched bool
 	// created and granted tell that more tables may be there or be seen afterwards.
 	created, granted bool
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/binlogcache/binlogcache/schema"
 )
 
-// configSchema is where the plugin keeps its configuration.
-const configSchema = "innodb_memcache"
+// ConfigSchema is where the plugin keeps its configuration.
+const ConfigSchema = "innodb_memcache"
 
 // valueColumnSeparators part the names in value_columns, in any mix.
 const valueColumnSeparators = " ;,|\n"
@@ -41,13 +41,13 @@ func LoadContainers(ctx context.Context, q schema.Querier) (ContainerSet, error)
 func LoadPluginTables(ctx context.Context, q schema.Querier) (PluginTables, error) {
 	var tables PluginTables
 	found := make(map[string]bool)
-	err := q.Query(ctx, "SELECT CONVERT(TABLE_NAME USING utf8mb4) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+configSchema+"'",
+	err := q.Query(ctx, "SELECT CONVERT(TABLE_NAME USING utf8mb4) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+ConfigSchema+"'",
 		func(v [][]byte) error {
 			found[string(v[0])] = true
 			return nil
 		})
 	if err != nil {
-		return tables, fmt.Errorf("look for schema %s: %w", configSchema, err)
+		return tables, fmt.Errorf("look for schema %s: %w", ConfigSchema, err)
 	}
 	if !found["containers"] {
 		return tables, nil
@@ -58,14 +58,14 @@ func LoadPluginTables(ctx context.Context, q schema.Querier) (PluginTables, erro
 	for _, c := range ContainerColumns[1:] {
 		containers.WriteString(", CONVERT(" + c + " USING utf8mb4)")
 	}
-	containers.WriteString(" FROM " + configSchema + ".containers ORDER BY name")
+	containers.WriteString(" FROM " + ConfigSchema + ".containers ORDER BY name")
 	for _, t := range []struct {
 		name, sql string
 		rows      *[][][]byte
 	}{
 		{"containers", containers.String(), &tables.Containers},
-		{"cache_policies", "SELECT get_policy, set_policy, delete_policy, flush_policy FROM " + configSchema + ".cache_policies ORDER BY policy_name LIMIT 1", &tables.Policies},
-		{"config_options", "SELECT name, value FROM " + configSchema + ".config_options ORDER BY name", &tables.Options},
+		{"cache_policies", "SELECT get_policy, set_policy, delete_policy, flush_policy FROM " + ConfigSchema + ".cache_policies ORDER BY policy_name LIMIT 1", &tables.Policies},
+		{"config_options", "SELECT name, value FROM " + ConfigSchema + ".config_options ORDER BY name", &tables.Options},
 	} {
 		if !found[t.name] || t.name != "containers" && len(tables.Containers) == 0 {
 			continue
@@ -79,7 +79,7 @@ func LoadPluginTables(ctx context.Context, q schema.Querier) (PluginTables, erro
 			return nil
 		})
 		if err != nil {
-			return tables, fmt.Errorf("read %s.%s: %w", configSchema, t.name, err)
+			return tables, fmt.Errorf("read %s.%s: %w", ConfigSchema, t.name, err)
 		}
 	}
 	return tables, nil
@@ -103,7 +103,7 @@ func (t *PluginTables) Set() ContainerSet {
 		if len(other.rows) > 0 {
 			continue
 		}
-		reason := fmt.Sprintf("no container is used: table %s.%s is missing or empty", configSchema, other.table)
+		reason := fmt.Sprintf("no container is used: table %s.%s is missing or empty", ConfigSchema, other.table)
 		set.Problems = append(set.Problems, Problem{Reason: reason})
 		for _, c := range containers {
 			set.barred = append(set.barred, barredContainer{Container: c, reason: reason})

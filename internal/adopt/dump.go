@@ -17,15 +17,13 @@ import (
 )
 
 const (
-	// configSchema is where the plugin keeps its tables.
-	configSchema = "innodb_memcache"
 	// maxRows bounds the rows of one of the plugin's tables.
 	maxRows = 20_000
 	// maxDefinitions bounds the text of the CREATE TABLE statements that are kept until it is known which are mapped.
 	maxDefinitions = 64 << 20
 )
 
-// pluginTables are the tables of configSchema with their columns in the order of the plugin's script.
+// pluginTables are the tables of mcserver.ConfigSchema with their columns in the order of the plugin's script.
 var pluginTables = map[string][]string{
 	"containers":     mcserver.ContainerColumns,
 	"cache_policies": {"policy_name", "get_policy", "set_policy", "delete_policy", "flush_policy"},
@@ -78,7 +76,7 @@ func ReadDump(r io.Reader, name string) (*Inventory, error) {
 		return nil, fmt.Errorf("%s: no statement of a dump is in it: want what mysqldump or mariadb-dump writes", name)
 	}
 	if _, ok := d.rows["containers"]; !ok {
-		return nil, fmt.Errorf("%s: the table %s.containers is not in it: dump it with mysqldump --databases %[2]s", name, configSchema)
+		return nil, fmt.Errorf("%s: the table %s.containers is not in it: dump it with mysqldump --databases %[2]s", name, mcserver.ConfigSchema)
 	}
 	if err := d.finish(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -174,7 +172,7 @@ func (d *dump) tableName(t dumpToken) (n schema.Name, after dumpToken, err error
 
 // plugins tells that it is a table of the plugin. Where a dump does not name schemas the tables' names have to do.
 func (d *dump) plugins(n schema.Name) bool {
-	return pluginTables[n.Table] != nil && (n.Schema == configSchema || n.Schema == "")
+	return pluginTables[n.Table] != nil && (n.Schema == mcserver.ConfigSchema || n.Schema == "")
 }
 
 // create keeps the text of a CREATE TABLE.
@@ -214,7 +212,7 @@ func (d *dump) create(record *bytes.Buffer) error {
 		d.rows[n.Table] = [][][]byte{}
 		def, err := schema.ParseCreate(schema.FlavorMySQL, text)
 		if !whole || err != nil {
-			return fmt.Errorf("the definition of %s.%s cannot be read: %w", configSchema, n.Table, err)
+			return fmt.Errorf("the definition of %s.%s cannot be read: %w", mcserver.ConfigSchema, n.Table, err)
 		}
 		d.columns[n.Table] = nil
 		for _, c := range def.Columns {

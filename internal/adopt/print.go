@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/binlogcache/binlogcache/mcserver"
 	"github.com/binlogcache/binlogcache/schema"
 )
 
@@ -150,7 +151,7 @@ func (p *Plan) Grants() []string {
 		"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO " + account,
 	}
 	if p.memcached && len(p.inv.Tables.Containers) > 0 && (!p.optionsFit || p.keepsRows()) {
-		sql = append(sql, "GRANT SELECT ON "+configSchema+".* TO "+account)
+		sql = append(sql, "GRANT SELECT ON "+mcserver.ConfigSchema+".* TO "+account)
 	}
 	rights := "SELECT"
 	if p.writes() {

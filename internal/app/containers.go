@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"time"
 
 	"github.com/binlogcache/binlogcache/internal/config"
 	"github.com/binlogcache/binlogcache/internal/netserver"
@@ -55,70 +54,8 @@ func (d *daemon) findContainers(ctx context.Context) (mcserver.ContainerSet, err
 	if err != nil {
 		return mcserver.ContainerSet{}, fmt.Errorf("read containers from the source: %w", err)
 	}
-	set.Add(d.settings)
+	set.Add(*d.settings.Load())
 	return set, nil
-}
-
-// readContainersAgain asks keepContainers for a fresh look.
-func (d *daemon) readContainersAgain() {
-	select {
-	case d.containersStale <- struct{}{}:
-	default:
-	}
-}
-
-// keepContainers puts the containers to use as soon as the source can be asked, and again whenever their description may
-// have changed.
-func (d *daemon) keepContainers(ctx context.Context) error {
-	if d.mcListener == nil {
-		d.containersRead.Store(true)
-		return nil
-	}
-	none := false // the last set had no containers
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.containersStale:
-		}
-		for {
-			err := d.setContainers(ctx)
-			if err == nil {
-				before := none
-				none = len(d.memcached.Containers()) == 0
-				if none && !before {
-					// Who expects rows must be able to see why there are none. It is said once, not at every look.
-					d.logger.Info("no memcached containers: the port is a plain memcached; to read tables name some in the file, or GRANT SELECT ON innodb_memcache.* where the source has them")
-				}
-				d.containersRead.Store(true)
-				break
-			}
-			if ctx.Err() != nil {
-				return nil
-			}
-			d.logger.Warn("containers are not known yet", "err", err)
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(retryInterval):
-			}
-		}
-	}
-}
-
-func (d *daemon) setContainers(ctx context.Context) error {
-	set, err := d.findContainers(ctx)
-	if err != nil {
-		return err
-	}
-	problems, err := d.memcached.SetContainers(ctx, set)
-	if err != nil {
-		return err
-	}
-	for _, p := range problems {
-		d.logger.Warn("container can't be used", "problem", p.String())
-	}
-	return nil
 }
 
 // memcachedConfig is what the memcached port is made of.

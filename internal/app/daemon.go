@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,10 +54,14 @@ func serve(ctx context.Context, cfg *config.Serve, stderr io.Writer) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	d, err := newDaemon(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
+	d.hangup = hangup
 	logger.Info("starting", "version", Version(), "config", cfg)
 	limiting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var heap sync.WaitGroup
@@ -92,8 +98,9 @@ type daemon struct {
 	verifier         *verify.Verifier
 	keeper           *keeper // nil without a folder for the state
 
-	settings        mcserver.Settings
-	containersStale chan struct{} // holds one token when containers are to be read again
+	settings        atomic.Pointer[mcserver.Settings] // of the file
+	hangup          <-chan os.Signal                  // asks for reload; nil: nobody does
+	containersStale chan struct{}                     // holds one token when containers are to be read again
 	containersRead  atomic.Bool
 	draining        atomic.Bool
 	// stopped is closed when the daemon begins to stop: what was asked for over the admin port ends then.
@@ -119,9 +126,11 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 		hsReads: new(router.Counters), mcReads: new(router.Counters), containersStale: make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 	}
-	if d.settings, err = settings(cfg); err != nil {
+	fromFile, err := settings(cfg)
+	if err != nil {
 		return nil, err
 	}
+	d.settings.Store(&fromFile)
 	d.fresh = newFreshness(cfg.MaxStaleness, logger)
 	tables := tableMemory(cfg)
 	if !cfg.Memcached.Off() {
@@ -156,6 +165,7 @@ func newDaemon(ctx context.Context, cfg *config.Serve, logger *slog.Logger) (*da
 	d.follower, err = canal.New(canal.Config{
 		Source: sources[0], Fallbacks: sources[1:], Led: d.useSource, Tables: patterns, Saved: saved, Logger: logger,
 		ProveEvery: d.fresh.every, Proved: d.fresh.prove, MaxTransactionBytes: transactionBytes(int64(cfg.Memory)),
+		WatchSchema: mcserver.ConfigSchema, Watched: d.readContainersAgain,
 		Sink: &sink{store: d.store, router: d.router, hot: d.hot, containersChanged: d.readContainersAgain},
 	})
 	if err != nil {
@@ -242,6 +252,7 @@ func (d *daemon) run(ctx context.Context) error {
 	followPart.start(base, cancel, d.checkSource)
 	followPart.start(base, cancel, d.fresh.run)
 	followPart.start(base, cancel, d.keepContainers)
+	followPart.start(base, cancel, d.reloadOnSignal)
 	followPart.start(base, cancel, d.verifier.Run)
 	if d.keeper != nil {
 		followPart.start(base, cancel, d.keeper.run)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/binlogcache/binlogcache/cache"
 	"github.com/binlogcache/binlogcache/canal"
+	"github.com/binlogcache/binlogcache/mcserver"
 	"github.com/binlogcache/binlogcache/router"
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -135,7 +136,7 @@ func (s *sink) SchemaChanged(schemaName, table string) {
 	default:
 		s.router.Forget(schemaName, table)
 	}
-	if schemaName == "" || schemaName == "innodb_memcache" {
+	if schemaName == "" || schemaName == mcserver.ConfigSchema {
 		s.containersChanged()
 	}
 }

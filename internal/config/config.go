@@ -126,6 +126,10 @@ func Parse(args []string, lookupEnv func(string) (string, bool)) (Command, error
 			return nil, err
 		}
 	}
+	if s, ok := cmd.(*Serve); ok {
+		again := slices.Clone(args)
+		s.again = func() (Command, error) { return Parse(again, lookupEnv) }
+	}
 	return cmd, nil
 }
 

@@ -63,6 +63,27 @@ type Serve struct {
 
 	// as the options stand in LogValue.
 	options []*option
+	// again is Parse with the same arguments.
+	again func() (Command, error)
+}
+
+// Reload reads file and environment again, as at the start; s stays as it is.
+func (s *Serve) Reload() (*Serve, error) {
+	cmd, err := s.again()
+	if err != nil {
+		return nil, err
+	}
+	return cmd.(*Serve), nil
+}
+
+// Differences names the options that have another value in other. Secrets are not compared.
+func (s *Serve) Differences(other *Serve) (names []string) {
+	for i, o := range s.options {
+		if o.value.String() != other.options[i].value.String() {
+			names = append(names, o.name)
+		}
+	}
+	return names
 }
 
 // The modes of MemcachedCompat and WriteAck.
