@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -150,23 +151,24 @@ func readRows(r io.Reader, size int64, t *Table, prepare func(rows []rowcodec.Ro
 	for range mostPieces {
 		free <- new(piece)
 	}
-	stop := make(chan struct{})
+	var stopped atomic.Bool
 	var readErr error
 	go func() {
 		defer close(read)
 		readErr = t.readPieces(r, size, free, func(p *piece) error {
-			select {
-			case read <- p:
-				return nil
-			case <-stop:
+			if stopped.Load() {
 				return errStopped
 			}
+			read <- p
+			return nil
 		})
 	}()
 	go func() {
 		defer close(ready)
 		for p := range read {
-			p.use = prepare(p.rows)
+			if !stopped.Load() {
+				p.use = prepare(p.rows)
+			}
 			ready <- p
 		}
 	}()
@@ -174,7 +176,7 @@ func readRows(r io.Reader, size int64, t *Table, prepare func(rows []rowcodec.Ro
 	for p := range ready { // to its end: then both goroutines have ended
 		if err == nil {
 			if err = p.use(); err != nil {
-				close(stop)
+				stopped.Store(true)
 			}
 		}
 		if cap(p.payload) > keptBlock {

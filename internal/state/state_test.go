@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/binlogcache/binlogcache/rowcodec"
 	"github.com/binlogcache/binlogcache/schema"
@@ -132,6 +135,49 @@ func TestRoundTrip(t *testing.T) {
 	entries, err := os.ReadDir(path)
 	if err != nil || len(entries) != 4 {
 		t.Errorf("files %v, error %v", entries, err)
+	}
+}
+
+// TestReadStops: an error of use ends the reading, whatever is on its way, and nothing is used or prepared after it has been
+// returned. Pieces are used in their order, each while its rows are what they were.
+func TestReadStops(t *testing.T) {
+	d := open(t, t.TempDir())
+	save(t, d, 60_000, strings.Repeat("x", 50)) // a dozen blocks
+	image, err := d.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errUse := errors.New("no more")
+	for stop := range 15 {
+		var prepared atomic.Int64
+		used, next := 0, 0
+		err := image.Tables[0].Read(func(rows []rowcodec.Row) (use func() error) {
+			prepared.Add(1)
+			return func() error {
+				if used == stop {
+					return errUse
+				}
+				used++
+				for _, row := range rows {
+					if v, _ := row.Value(0); string(v) != strconv.Itoa(next) {
+						return fmt.Errorf("row %s where %d should be", v, next)
+					}
+					next++
+				}
+				return nil
+			}
+		})
+		n := prepared.Load()
+		switch {
+		case err == nil && next == 60_000 && used <= stop:
+		case errors.Is(err, errUse) && used == stop && n <= int64(stop+1+mostPieces):
+		default:
+			t.Errorf("stop at piece %d: %d prepared, %d used with %d rows, error %v", stop, n, used, next, err)
+		}
+		time.Sleep(time.Millisecond)
+		if prepared.Load() != n {
+			t.Error("pieces were prepared after the end")
+		}
 	}
 }
 
