@@ -172,6 +172,9 @@ func TestUnpackedAsItComes(t *testing.T) {
 			if len(m.rows) != 1 || len(m.rows[0].After) < 8<<20 {
 				t.Errorf("%d rows", len(m.rows))
 			}
+			if n := cap(m.buf); n > keptEvent {
+				t.Errorf("%d bytes are kept", n)
+			}
 		})
 	}
 }

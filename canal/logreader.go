@@ -178,9 +178,12 @@ func (r *logReader) run(ctx context.Context) error {
 // errFault is a panic of what takes events. What it has left half done is not known.
 var errFault = errors.New("a fault of the program")
 
-// handle gives an event to the handler. A panic there ends the stream, and not the process.
+// handle gives an event to the handler, and lets go of its memory. A panic there ends the stream, and not the process.
 func (r *logReader) handle(ev *replication.BinlogEvent) (err error) {
 	defer func() {
+		if cap(r.buf) > keptEvent {
+			r.buf = nil
+		}
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v\n%s", errFault, p, debug.Stack())
 		}
