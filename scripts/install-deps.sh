@@ -28,6 +28,9 @@ case ${1:-} in
     /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || clients+=(python3-pymemcache)
     /usr/bin/python3 -c 'import pylibmc' 2>/dev/null || clients+=(python3-pylibmc)
     compgen -G '/usr/lib/*/sasl2/libplain.so*' >/dev/null || clients+=(libsasl2-modules) # pylibmc's logins
+    /usr/bin/python3 -c 'import bmemcached' 2>/dev/null || clients+=(python3-binary-memcached)
+    [ -f /usr/share/java/spymemcached.jar ] || clients+=(libspymemcached-java)
+    command -v javac >/dev/null || clients+=(default-jdk-headless)
     perl -MCache::Memcached::Fast -e 1 2>/dev/null || clients+=(libcache-memcached-fast-perl)
     ;;
   bench)

@@ -57,13 +57,18 @@ type program struct {
 }
 
 // Debian's libraries are those of its own interpreters.
-const python = "/usr/bin/python3"
+const (
+	python       = "/usr/bin/python3"
+	spymemcached = "/usr/share/java/spymemcached.jar"
+)
 
 var programs = []program{
 	{"memccapable", []string{"memccapable", "-h", "HOST", "-p", "PORT"}, []string{"memccapable", "--help"}, "All tests passed"},
 	{"libmemcached tools", []string{"bash", "libmemcached_tools.sh"}, []string{"memcslap", "--help"}, "OK"},
 	{"php-memcached", []string{"php", "php_memcached.php"}, []string{"php", "-r", "exit(class_exists('Memcached') ? 0 : 1);"}, "OK"},
 	{"pymemcache", []string{python, "pymemcache_smoke.py"}, []string{python, "-c", "import pymemcache"}, "OK"},
+	{"bmemcached", []string{python, "bmemcached_smoke.py"}, []string{python, "-c", "import bmemcached"}, "OK"},
+	{"spymemcached", []string{"java", "-cp", spymemcached, "SpySmoke.java"}, []string{"sh", "-c", "command -v javac && test -f " + spymemcached}, "OK"},
 	{"pylibmc", []string{python, "pylibmc_smoke.py"}, []string{python, "-c", "import pylibmc"}, "OK"},
 	{"gomemcache", []string{"go", "run", "-C", "gomemcache", "."}, []string{"go", "build", "-C", "gomemcache", "-o", os.DevNull, "."}, "OK"},
 	{"Cache::Memcached::Fast", []string{"perl", "fast_smoke.pl"}, []string{"perl", "-MCache::Memcached::Fast", "-e", "1"}, "OK"},

@@ -7,6 +7,16 @@ my $server = ($ENV{MC_HOST} || '127.0.0.1') . ':' . ($ENV{MC_PORT} || 11211);
 my $c = Cache::Memcached::Fast->new({servers => [$server], namespace => 'pf:', connect_timeout => 5, io_timeout => 5, utf8 => 1});
 sub check { my ($ok, $what) = @_; die "FAILED: $what\n" unless $ok }
 
+if (my $rows = $ENV{MC_ROWS}) { # keys of rows of a table, whose content the caller checks
+  my $c = Cache::Memcached::Fast->new({servers => [$server], connect_timeout => 5, io_timeout => 5});
+  for my $p ($rows . 't', $rows . 'b') {
+    check($c->set($p . 'set', 'hello') && $c->get($p . 'set') eq 'hello' && !$c->add($p . 'set', 'x'), 'rows: set and add');
+    check($c->add($p . 'add', 'a1') && $c->set($p . 'n', '10') && $c->incr($p . 'n', 5) == 15, 'rows: add and incr');
+    check($c->set($p . 'gone', 'x') && $c->delete($p . 'gone') && !defined $c->get($p . 'gone'), 'rows: delete');
+  }
+  print "OK Cache::Memcached::Fast\n";
+  exit 0;
+}
 check($c->set('a', 'one', 60) && $c->get('a') eq 'one' && !defined $c->get('absent'), 'set and get');
 check($c->set('h', {x => [1, 2]}) && $c->get('h')->{x}[1] == 2, 'a structure (flags)');
 check(defined $c->add('a', 'x') && !$c->add('a', 'x') && $c->replace('a', 'two') && !$c->replace('absent', 'x'), 'add and replace');

@@ -1,5 +1,6 @@
 """pylibmc smoke test (libmemcached below it): text, then binary, with and without SASL (MC_USER, MC_PASSWORD)."""
 import os
+import sys
 import time
 
 import pylibmc
@@ -15,6 +16,16 @@ def missing(f, *args):
 
 server = '%s:%s' % (os.environ.get('MC_HOST', '127.0.0.1'), os.environ.get('MC_PORT', '11211'))
 user = os.environ.get('MC_USER')
+rows = os.environ.get('MC_ROWS')
+if rows:  # keys of rows of a table, whose content the caller checks
+    for binary in False, True:
+        c = pylibmc.Client([server], binary=binary)
+        p = rows + 'tb'[binary]
+        assert c.set(p + 'set', 'hello') and c.get(p + 'set') == 'hello' and not c.add(p + 'set', 'x')
+        assert c.add(p + 'add', 'a1') and c.set(p + 'n', '10') and c.incr(p + 'n', 5) == 15
+        assert c.set(p + 'gone', 'x') and c.delete(p + 'gone') and c.get(p + 'gone') is None
+    print('OK pylibmc')
+    sys.exit(0)
 for binary in [True] if user else [False, True]:
     p = 'pl%d:' % binary
     c = pylibmc.Client([server], binary=binary, username=user, password=os.environ.get('MC_PASSWORD'),

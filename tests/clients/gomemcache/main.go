@@ -23,6 +23,12 @@ func main() {
 	c := memcache.New(net.JoinHostPort(os.Getenv("MC_HOST"), os.Getenv("MC_PORT")))
 	c.Timeout = 5 * time.Second
 	check(c.Ping() == nil, "ping")
+	if rows := os.Getenv("MC_ROWS"); rows != "" {
+		writeRows(c, rows+"t")
+		writeRows(c, rows+"b")
+		fmt.Println("OK gomemcache")
+		return
+	}
 	check(c.Set(&memcache.Item{Key: "go:a", Value: []byte("one"), Flags: 77, Expiration: 60}) == nil, "set")
 	a, err := c.Get("go:a")
 	check(err == nil && string(a.Value) == "one" && a.Flags == 77, "get")
@@ -66,4 +72,20 @@ func main() {
 	check(c.Delete("go:a") == nil && errors.Is(c.Delete("go:a"), memcache.ErrCacheMiss), "delete")
 	check(c.FlushAll() == nil, "flush_all")
 	fmt.Println("OK gomemcache")
+}
+
+// writeRows writes to keys of rows of a table, whose content the caller checks.
+func writeRows(c *memcache.Client, p string) {
+	store := func(f func(*memcache.Item) error, key, value string) error {
+		return f(&memcache.Item{Key: p + key, Value: []byte(value)})
+	}
+	check(store(c.Set, "set", "hello") == nil && errors.Is(store(c.Add, "set", "x"), memcache.ErrNotStored), "rows: set and add")
+	got, err := c.Get(p + "set")
+	check(err == nil && string(got.Value) == "hello", "rows: get")
+	check(store(c.Add, "add", "a1") == nil && store(c.Set, "n", "10") == nil, "rows: add")
+	n, err := c.Increment(p+"n", 5)
+	check(err == nil && n == 15, "rows: increment")
+	check(store(c.Set, "gone", "x") == nil && c.Delete(p+"gone") == nil, "rows: delete")
+	_, err = c.Get(p + "gone")
+	check(errors.Is(err, memcache.ErrCacheMiss), "rows: deleted")
 }
