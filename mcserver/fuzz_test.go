@@ -14,16 +14,21 @@ const (
 	overDatabase        // containers over tables that the database answers for
 	plainItems          // a plain memcached
 	withUsers           // one that asks who the client is
+	strictRows          // overRows as the plugin takes requests
 	fuzzKinds
 )
 
 func fuzzServer(t *testing.T, kind int) *Server {
 	t.Helper()
 	switch kind {
-	case overRows, overDatabase:
-		s, reader := demoServer(t, CompatSafe)
+	case overRows, overDatabase, strictRows:
+		compat := CompatSafe
+		if kind == strictRows {
+			compat = CompatStrict
+		}
+		s, reader := demoServer(t, compat)
 		for _, table := range reader {
-			table.inMemory.Store(kind == overRows)
+			table.inMemory.Store(kind != overDatabase)
 		}
 		return s
 	}
@@ -95,6 +100,7 @@ func FuzzText(f *testing.F) {
 		"get AA BB zz\r\ngets @@city.1 2 3\r\nget @>=A@<C\r\n", "gat 0 AA\r\nget @@nope.1\r\nbind city\r\nget 1\r\n",
 		"set k 5 0 3\r\nabc\r\nappend k 0 0 2\r\nde\r\ngets k\r\ncas k 1 0 1 1\r\nx\r\nincr k 1\r\ntouch k 9\r\ngat 5 k j\r\ndelete k 0\r\ncas a 0 0 1 9 noreply\r\nx\r\nflush_all 3 noreply\r\ncache_memlimit 9\r\n",
 		"set a 0 0 3\r\nu p\r\nset k 0 0 9\r\n123456789\r\nincr k 18446744073709551615\r\nget k\r\nquit\r\n",
+		"set k 0 -1 9\r\nflush_all\r\nms k 3 v\r\nabc\r\ntouch k 1\r\nset k 0 2147483648 1 noreply\r\nx\r\nget @@chars.abcdef AA\r\nms k x\r\n",
 	} {
 		f.Add([]byte(in), uint16(11), uint8(kind))
 	}

@@ -45,7 +45,7 @@ func (c *mcClient) ask(format string, args ...any) string {
 	if err := c.conn.SetDeadline(time.Now().Add(40 * time.Second)); err != nil {
 		c.t.Error(err)
 	}
-	if _, err := io.WriteString(c.conn, text+"mn\r\n"); err != nil {
+	if _, err := io.WriteString(c.conn, text+"version\r\n"); err != nil {
 		c.t.Error(err)
 		return ""
 	}
@@ -56,7 +56,7 @@ func (c *mcClient) ask(format string, args ...any) string {
 			c.t.Errorf("%.60q: %v", text, err)
 			return got.String()
 		}
-		if line == "MN\r\n" {
+		if strings.HasPrefix(line, "VERSION ") {
 			return got.String()
 		}
 		got.WriteString(line)

@@ -203,7 +203,7 @@ func (p *Plan) noteContainer(a *adopted) {
 func (p *Plan) noteKey(a *adopted, say func(Kind, string, ...any)) {
 	k := a.exam.Key
 	if k.Kind == schema.KindInt {
-		say(Strict, "a key that is no whole number in the range of column %q (as 3abc) finds nothing; the plugin read what digits there were", k.Name)
+		say(Strict, "a key that is no whole number in the range of column %q (as 3abc) finds nothing; the plugin read what digits there were, and so does strict where the column can hold the number", k.Name)
 		return
 	}
 	say(Strict, "a key longer than the %d characters of column %q finds nothing; the plugin cut it and answered another row", k.Length, k.Name)
