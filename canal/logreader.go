@@ -188,11 +188,7 @@ func (r *logReader) handle(ev *replication.BinlogEvent) (err error) {
 			err = fmt.Errorf("%w: %v\n%s", errFault, p, debug.Stack())
 		}
 	}()
-	err = r.handler.HandleEvent(ev)
-	if cap(r.buf) > keptEvent {
-		r.buf = nil
-	}
-	return err
+	return r.handler.HandleEvent(ev)
 }
 
 // errSeen ends a stream of which one event is enough.

@@ -176,16 +176,3 @@ func TestAppendEvent(t *testing.T) {
 		t.Errorf("%d bytes of 10, %v", n, err)
 	}
 }
-
-// The memory of a large event is not kept for the next.
-func TestLargeEventIsLetGo(t *testing.T) {
-	for _, size := range []int{keptEvent, keptEvent + 1} {
-		r := logReader{handler: firstEvent{}, buf: make([]byte, size)}
-		if err := r.handle(new(replication.BinlogEvent)); !errors.Is(err, errSeen) {
-			t.Error(err)
-		}
-		if kept := r.buf != nil; kept != (size <= keptEvent) {
-			t.Errorf("a buffer of %d bytes kept: %v", size, kept)
-		}
-	}
-}

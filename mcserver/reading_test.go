@@ -74,7 +74,7 @@ func TestMemoryAsDatabase(t *testing.T) {
 				{"get a\r\nget A\r\n", "VALUE a 1 6\r\none<>7\r\nEND\r\nVALUE A 1 6\r\none<>7\r\nEND\r\n"},
 				{"gets Äb\r\n", "VALUE Äb 4294967294 5 18446744073709551615\r\ntwo<>\r\nEND\r\n"},
 				{"get @>a\r\nget @>=a\r\nget @<z\r\nget @<=z\r\nget @>=A@<Z\r\nget @<=ABCDEFG@>a\r\nget @<abcdefg\r\nget @>\r\n", ""},
-				{"mg a v f c t s k O1\r\nmg Äb t\r\nmg zz v\r\nme a\r\n", ""},
+				{"mg a v f c t s k O1\r\nmg Äb t\r\nmg zz v\r\n", ""},
 				{"gets @@numbers.7 8 -32768 32767 32768 007 7x\r\n", "VALUE @@numbers.7 0 28 8\r\n8<>9.00<>1999-12-31 00:00:00\r\nVALUE -32768 0 38 4294967295\r\n4294967295<>-1.50<>2020-01-02 03:04:05\r\nVALUE 32767 0 9 1\r\n1<>2.00<>\r\nVALUE 007 0 28 8\r\n8<>9.00<>1999-12-31 00:00:00\r\nEND\r\n"},
 				{"get @@numbers.@>-99999999\r\nget @>=0@<=7\r\nget @<0\r\nget @>32767\r\nget @>32766@<99999\r\n", ""},
 				{"gets @@unsigned.4294967295 4294967296 0 -1 1\r\nget @>=1\r\nget @<4294967295@>0\r\n", ""},
