@@ -54,6 +54,7 @@ const (
 	codeLockWait = 1205
 	codeDeadlock = 1213
 	codeNoNumber = 1366 // a text for a number
+	codeSyntax   = 1064 // of a trigger's body: statements are ours, and are right
 )
 
 // handlerNumbers are the storage engines' numbers of the server's errors, as the HandlerSocket plugin answered them.
@@ -167,6 +168,11 @@ func withoutValues(text string) string {
 	return text[:quote] + "..." + text[tail:]
 }
 
+// brokenTrigger says what can be done about codeSyntax. MariaDB keeps the outcome of reading a table's triggers with the
+// open table. When the session that opened it was killed at that moment, they count as broken for all who are given that
+// table out of its cache, some or all of the time, until it leaves the cache.
+const brokenTrigger = "MariaDB says so, too, after a KILL of a session that was just opening the table: FLUSH TABLES with its name mends that"
+
 // finished counts a change and logs what an operator has to know, without values.
 func (w *Writer) finished(def *schema.Table, kind schema.ChangeKind, began time.Time, err error) {
 	w.stats.count(kind, err)
@@ -175,6 +181,10 @@ func (w *Writer) finished(def *schema.Table, kind schema.ChangeKind, began time.
 	}
 	args := []any{"table", def.FullName(), "kind", kind.String(), "took", time.Since(began).Round(time.Millisecond).String(), "err", withoutValues(err.Error())}
 	if r := (*Refused)(nil); errors.As(err, &r) {
+		if sqltext.ServerCode(err) == codeSyntax {
+			w.troubles.log(w.log, slog.LevelWarn, "change refused by the database: a trigger of the table is broken", append(args, "hint", brokenTrigger)...)
+			return
+		}
 		w.refusals.log(w.log, slog.LevelInfo, "change refused by the database", args...)
 		return
 	}
