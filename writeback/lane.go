@@ -19,7 +19,7 @@ const (
 	maxGroupBytes = 1 << 20
 	// overlap is how many changes must wait for a group to begin while another one is being committed. A commit costs the
 	// server as much as fifty changes.
-	overlap = 32
+	overlap = 16
 	// groupLockWait is how long a group waits for a lock that somebody else holds, which is as long as all in it wait.
 	groupLockWait = time.Second
 	// contendedTime is how long changes of a row whose lock was waited for go past the lane.
