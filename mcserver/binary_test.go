@@ -61,8 +61,8 @@ var binaryCases = []struct {
 	{name: "quitq", in: request(opQuitQ, 1, "", "", ""), want: "", closes: true},
 	{
 		name: "writing is refused", in: request(opSet, 1, strings.Repeat("\x00", 8), "a", "hello") + request(opSetQ, 2, strings.Repeat("\x00", 8), "a", "hello") + request(opFlush, 3, "", "", "") + request(opFlushQ, 4, "\x00\x00\x00\x00", "", "") + request(opNoop, 5, "", "", ""),
-		want: "op 0x1 status 0x83 opaque 1 cas 0 extras  key \"\" value \"writing is not supported by this version\"\nop 0x11 status 0x83 opaque 2 cas 0 extras  key \"\" value \"writing is not supported by this version\"\n" +
-			"op 0x8 status 0x83 opaque 3 cas 0 extras  key \"\" value \"writing is not supported by this version\"\nop 0x18 status 0x83 opaque 4 cas 0 extras  key \"\" value \"writing is not supported by this version\"\nop 0xa status 0x0 opaque 5 cas 0 extras  key \"\" value \"\"\n",
+		want: "op 0x1 status 0x83 opaque 1 cas 0 extras  key \"\" value \"no writing through this server\"\nop 0x11 status 0x83 opaque 2 cas 0 extras  key \"\" value \"no writing through this server\"\n" +
+			"op 0x8 status 0x83 opaque 3 cas 0 extras  key \"\" value \"no writing through this server\"\nop 0x18 status 0x83 opaque 4 cas 0 extras  key \"\" value \"no writing through this server\"\nop 0xa status 0x0 opaque 5 cas 0 extras  key \"\" value \"\"\n",
 	},
 	{
 		name: "unknown opcode", in: request(0x77, 1, "", "", "hello") + request(0x21, 2, "", "PLAIN", "x") + request(opNoop, 3, "", "", ""),

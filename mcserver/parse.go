@@ -159,7 +159,7 @@ const (
 	errMetaOpaque      = "CLIENT_ERROR opaque token too long"
 	errMetaSetMode     = "CLIENT_ERROR invalid mode for ms M token"
 	errMetaArithMode   = "CLIENT_ERROR invalid mode for ma M token"
-	errNoWriting       = "SERVER_ERROR writing is not supported by this version"
+	errNoWriting       = "SERVER_ERROR no writing through this server"
 	errFlushTable      = "SERVER_ERROR flush_all of a table is not allowed"
 	errNoTouch         = "SERVER_ERROR the policy for set keeps rows from being touched"
 	errNoVivify        = "SERVER_ERROR a read makes no row"
