@@ -76,10 +76,10 @@ func (u *Users) know(name, password []byte) bool {
 func (s *session) textAuth(in []byte) (taken int, err error) {
 	s.cmd = cmdAuth
 	end := bytes.IndexByte(in, '\n')
-	if end < 0 {
-		if len(in) > maxAuthBytes {
-			return 0, netserver.ErrClose
-		}
+	switch {
+	case end > maxAuthBytes, end < 0 && len(in) > maxAuthBytes:
+		return 0, netserver.ErrClose
+	case end < 0:
 		return 0, nil
 	}
 	line := bytes.TrimSuffix(in[:end], []byte{'\r'})

@@ -295,3 +295,24 @@ func TestBinaryAuthentication(t *testing.T) {
 		t.Error("a long password is waited for")
 	}
 }
+
+// A line of a client that has not shown who it is ends the connection when it is long, in however many pieces it comes.
+func TestLongLineBeforeAuth(t *testing.T) {
+	users, err := ReadUsers(strings.NewReader("u:p\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{maxAuthBytes, maxAuthBytes + 1} {
+		line := strings.Repeat(" ", n) + "\n"
+		for _, pieces := range [][]string{{line}, {line[:n-1], line[n-1:]}, {line[:n], line[n:]}} {
+			c := newConn(New(Config{Reader: testReader{}, Users: users}))
+			var got string
+			for _, p := range pieces {
+				got += c.send(t, p)
+			}
+			if closed := c.closed != nil; closed != (n > maxAuthBytes) || closed == (got != "") {
+				t.Errorf("%d bytes in %d pieces: %q, closed %v", n, len(pieces), got, c.closed)
+			}
+		}
+	}
+}
