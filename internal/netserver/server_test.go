@@ -211,8 +211,8 @@ func TestWaitingLimit(t *testing.T) {
 			go lone.stream("e " + text + "\nb 8000000\n")
 			lone.expect(text, strings.Repeat("x", 8_000_000))
 			_ = lone.Close()
+			waitFor(t, "buffers to be given back", func() bool { return s.Stats().Waiting == 0 })
 		}
-		waitFor(t, "buffers to be given back", func() bool { return s.Stats().Waiting == 0 })
 		if n := s.Stats().Closed["memory"]; n > 0 {
 			t.Errorf("%d closed", n)
 		}
