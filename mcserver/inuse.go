@@ -40,8 +40,19 @@ type containers struct {
 // moves it no more. Connections that have chosen a container by its name stay with that name, also when it is in the set
 // no longer: they get an error then. The others are always at the default.
 func (s *Server) SetContainers(ctx context.Context, set ContainerSet) ([]Problem, error) {
+	return s.ReadContainers(ctx, func(context.Context) (*ContainerSet, error) { return &set, nil })
+}
+
+// ReadContainers is SetContainers of what read gives; nil leaves everything as it is. Nothing else that was read of the
+// source's description is put to use from before read is called until the end, so what was read earlier never takes the
+// place of what was read later.
+func (s *Server) ReadContainers(ctx context.Context, read func(ctx context.Context) (*ContainerSet, error)) ([]Problem, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	set, err := read(ctx)
+	if err != nil || set == nil {
+		return nil, err
+	}
 	now := s.containers.Load()
 	next := &containers{
 		byName: make(map[string]*container), policies: set.Policies, options: set.Options.withDefaults(),

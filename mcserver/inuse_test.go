@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // twoTables has app.a and app.b, each with a row x that says whose it is.
@@ -243,4 +244,35 @@ func TestContainersChangeDuringReads(t *testing.T) {
 	}
 	b.def.Store(def)
 	wg.Wait()
+}
+
+// A description that was read before a client's look found a new container must not take its place.
+func TestReadContainersInOrder(t *testing.T) {
+	reader := testReader{"app.a": makeTable(t, "a", []string{"k varchar(9)", "v varchar(9)"}, "x,one")}
+	set := func(names ...string) (set ContainerSet) {
+		for _, name := range names {
+			set.Containers = append(set.Containers, Container{Name: name, Schema: "app", Table: "a", KeyColumns: []string{"k"}, ValueColumns: []string{"v"}})
+		}
+		return set
+	}
+	s := New(Config{Reader: reader, FindContainers: func(context.Context) (ContainerSet, error) { return set("old", "fresh"), nil }})
+	if _, err := s.SetContainers(t.Context(), set("old")); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan error)
+	_, err := s.ReadContainers(t.Context(), func(context.Context) (*ContainerSet, error) {
+		before := set("old")
+		go func() {
+			_, err := s.refresh(t.Context(), []byte("fresh"))
+			looked <- err
+		}()
+		time.Sleep(50 * time.Millisecond) // for a look that would not wait
+		return &before, nil
+	})
+	if err := errors.Join(err, <-looked); err != nil {
+		t.Fatal(err)
+	}
+	if s.containers.Load().byName["fresh"] == nil {
+		t.Error("the container that was read last is not known")
+	}
 }

@@ -73,15 +73,19 @@ type containerKeeper struct {
 
 // look reads the description and puts it to use if it has changed. asked does so in any case: the containers' tables may have.
 func (k *containerKeeper) look(ctx context.Context, asked bool) error {
-	set, err := k.findContainers(ctx)
-	if err != nil {
-		return err
-	}
-	if k.inUse && !asked && reflect.DeepEqual(set, k.set) {
-		return nil
-	}
-	problems, err := k.memcached.SetContainers(ctx, set)
-	if err != nil {
+	var set mcserver.ContainerSet
+	same := false
+	problems, err := k.memcached.ReadContainers(ctx, func(ctx context.Context) (*mcserver.ContainerSet, error) {
+		var err error
+		if set, err = k.findContainers(ctx); err != nil {
+			return nil, err
+		}
+		if same = k.inUse && !asked && reflect.DeepEqual(set, k.set); same {
+			return nil, nil
+		}
+		return &set, nil
+	})
+	if err != nil || same {
 		return err
 	}
 	if k.inUse && !reflect.DeepEqual(set, k.set) {
