@@ -34,7 +34,6 @@ var (
 	table  = flag.String("table", "bench.user", "schema.table")
 	rounds = flag.Int("rounds", 5, "rounds")
 	pid    = flag.Int("pid", 0, "process of the database, for its CPU time")
-	touch  = flag.Int("touch", 0, "MiB of memory to use and give back before each step: what a virtual machine's host has taken back is dear to get again")
 	beside = flag.Duration("beside", 20*time.Second, "how long to watch the comparison in the background; 0 to leave it out")
 )
 
@@ -85,7 +84,6 @@ func main() {
 			slices.Reverse(steps)
 		}
 		for _, s := range steps {
-			touchMemory()
 			s()
 		}
 	}
@@ -167,19 +165,6 @@ type daemon struct {
 	cmd   *exec.Cmd
 	admin string
 	took  time.Duration // from its start to its readiness
-}
-
-// touchMemory has the machine hold memory.
-func touchMemory() {
-	if *touch == 0 {
-		return
-	}
-	m, err := syscall.Mmap(-1, 0, *touch<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	check(err)
-	for i := 0; i < len(m); i += os.Getpagesize() {
-		m[i] = 1
-	}
-	check(syscall.Munmap(m))
 }
 
 // start starts the daemon and waits for its readiness.
